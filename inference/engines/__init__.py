@@ -1,0 +1,1 @@
+"""Engines behind one small protocol. Owns computing tokens; never reads a topic or a store."""
