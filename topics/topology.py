@@ -1,0 +1,36 @@
+"""Whether a broker's topics are those of the registry. Pure; whoever holds a client asks it.
+
+A missing topic or another partition count is fatal: keys would live elsewhere, or nothing would
+arrive and nobody would say so.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from topics.errors import TopologyError
+from topics.topic import Topic
+
+
+def complaints(found: Mapping[str, int], expected: Iterable[Topic], local: bool) -> list[str]:
+    """One line per topic that differs. `found` is topic name -> partition count."""
+    lines = []
+    for topic in expected:
+        count, wanted = found.get(topic.name), topic.ring.partitions(local)
+        if count is None:
+            lines.append(f"topic {topic.name} is missing; run `milena topics apply`")
+        elif count != wanted:
+            lines.append(
+                f"topic {topic.name} has {count} partitions, expected {wanted}; "
+                "a partition count is never changed in place, see `milena topics list`"
+            )
+    return lines
+
+
+def require(found: Mapping[str, int], expected: Iterable[Topic], local: bool) -> None:
+    """Refuses to go on with a broker that differs.
+
+    Raises:
+        TopologyError: naming each topic, found, expected and the next step.
+    """
+    lines = complaints(found, expected, local)
+    if lines:
+        raise TopologyError("; ".join(lines))
