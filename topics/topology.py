@@ -1,10 +1,13 @@
-"""Whether a broker's topics are those of the registry. Pure; whoever holds a client asks it.
+"""Whether a broker's topics are those of the registry. Asked by every process before it starts.
 
 A missing topic or another partition count is fatal: keys would live elsewhere, or nothing would
 arrive and nobody would say so.
 """
 
 from collections.abc import Iterable, Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from topics.errors import TopologyError
 from topics.topic import Topic
@@ -34,3 +37,18 @@ def require(found: Mapping[str, int], expected: Iterable[Topic], local: bool) ->
     lines = complaints(found, expected, local)
     if lines:
         raise TopologyError("; ".join(lines))
+
+
+def check(bootstrap: str, expected: Iterable[Topic], local: bool) -> None:
+    """Asks the broker, blocking for 10 s at most.
+
+    Raises:
+        TopologyError: the broker does not answer, or a topic differs.
+    """
+    try:
+        listed = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3}).list_topics(
+            timeout=10
+        )
+    except KafkaException as error:
+        raise TopologyError(f"no broker at {bootstrap}; see `milena status`") from error
+    require({name: len(meta.partitions) for name, meta in listed.topics.items()}, expected, local)

@@ -2,6 +2,5 @@
 
 from connectors.log.producer import Appended, LogProducer
 from connectors.log.reader import LogReader, Record
-from connectors.log.topology import check_topics
 
-__all__ = ["Appended", "LogProducer", "LogReader", "Record", "check_topics"]
+__all__ = ["Appended", "LogProducer", "LogReader", "Record"]

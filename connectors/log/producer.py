@@ -1,6 +1,6 @@
 """Produces typed records and tells when the broker has them.
 
-Owns one librdkafka producer and its poll thread. Never leaves the partition to a client's default and
+Owns one librdkafka producer and its poll thread. Never leaves a partition to a client and
 never retries by itself past the delivery deadline: an unknown outcome is the caller's to settle.
 """
 
