@@ -57,7 +57,7 @@ class Sampling(msgspec.Struct, frozen=True):
 
     `temperature` 0 to 2, greedy under `TEMPERATURE_GREEDY_BELOW`; `top_p` in (0, 1];
     `seed` 0 to 2**63 - 1, or None for a fresh one per request (an engine may use its low 32 bits);
-    `stop`: strings that end the answer and are never shown, not even in part.
+    `stop`: strings that end the answer and are never shown; what may become one is held back.
     Raises ValueError for anything no sampler can use; the edge refuses such values first.
     """
 
@@ -99,7 +99,8 @@ class EngineRequest(msgspec.Struct, frozen=True):
     """One computing epoch of one generation.
 
     `output_tokens_max` counts every token the model makes, its end mark included; at least 1.
-    `cache_salt` keeps prefix caches apart: equal prefixes are shared only under the same salt.
+    `cache_salt` keeps prefix caches apart: equal prefixes are shared only under the same salt, and
+    under None they are never shared.
     """
 
     generation_id: str
@@ -112,20 +113,37 @@ class EngineRequest(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.output_tokens_max < 1:
             raise ValueError("output_tokens_max must be at least 1")
+        if not self.prompt.token_ids:
+            raise ValueError("a prompt has at least one token")
+
+    def output_tokens_room(self, context_tokens: int) -> int:
+        """Output tokens that fit: `output_tokens_max`, or less where the context ends first.
+
+        Raises EngineError (`too_long`) where not one fits.
+        """
+        room = context_tokens - len(self.prompt.token_ids)
+        if room < 1:
+            raise EngineError(
+                EngineErrorKind.TOO_LONG,
+                f"{len(self.prompt.token_ids)} input tokens leave no room in a context of "
+                f"{context_tokens}",
+            )
+        return min(self.output_tokens_max, room)
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """New visible text. `text` never ends inside a character and never holds a part of a stop
-    string; it may be empty where tokens were made that show nothing yet. `tokens` are the output
-    tokens made since the last delta: together they never exceed `Done.output_tokens`."""
+    """New visible text. `text` never ends inside a character and never holds a stop string; it is
+    empty where tokens were made that show nothing (yet). `tokens` are the output tokens made since
+    the last delta: together they never exceed `Done.output_tokens`."""
 
     text: str
     tokens: int
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The one end of a generation that did not fail. Usage is what was really computed, after an
-    abort too; tokens that showed no text (held back, cut, end marks) are counted."""
+    """The one end of a generation that did not fail. Usage is true after an abort too: output
+    tokens are those made, shown or not (held back, cut, end marks); input tokens are the whole
+    prompt once its compute began, and 0 where it never did."""
 
     reason: FinishReason
     input_tokens: int
