@@ -1,0 +1,1 @@
+"""What runs, renders and measures Milena. Nothing outside this package imports it."""

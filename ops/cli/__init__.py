@@ -1,0 +1,1 @@
+"""The `milena` command: one file a group of commands."""
