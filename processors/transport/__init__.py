@@ -1,0 +1,1 @@
+"""The Kafka driver that the machines' Faust uses, registered as `milena://`."""
