@@ -71,7 +71,7 @@ def test_a_peer_cannot_fill_the_memory() -> None:
     parser = Parser(event_bytes_max=64)
     for _ in range(10):
         parser.feed(b"data: 0123456789\n\n")
-    parser.feed(b"data: 0123456789\n" * 3)
+    parser.feed(b"data: 0123456789\n" * 4)
     with pytest.raises(TooLarge):
         parser.feed(b"data: 0123456789\n")
     with pytest.raises(TooLarge):
