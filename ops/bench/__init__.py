@@ -1,0 +1,1 @@
+"""`milena bench`: what Milena adds, per hop, as numbers from one run on one machine."""
