@@ -23,4 +23,7 @@ def by_part(status: Status) -> dict[str, float]:
 
 def difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     """What each part used in between; a part that was restarted counts from its start."""
-    return {name: used - min(before.get(name, 0.0), used) for name, used in after.items()}
+    return {
+        name: used - before.get(name, 0.0) if used >= before.get(name, 0.0) else used
+        for name, used in after.items()
+    }

@@ -31,6 +31,6 @@ def test_a_quantile_lies_within_the_data(values: list[float], share: float) -> N
 
 def test_a_restarted_part_is_counted_from_its_start() -> None:
     assert difference({"edge": 9.0, "runs": 1.0}, {"edge": 2.0, "runs": 4.0}) == {
-        "edge": 0.0,
+        "edge": 2.0,
         "runs": 3.0,
     }
