@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-from ops.cli.console import CommandError, ExitCode
 from ops.stack.settings import read_settings
 from topics.runtime.settings import KafkaSettings, read
 
@@ -76,18 +75,6 @@ def keys_file(env: Mapping[str, str]) -> Path:
     return Path(filled(env)["MILENA_DATA"]) / "keys.json"
 
 
-def secret(env: Mapping[str, str]) -> bytes:
-    """The secret behind key hashes, as the stack wrote it.
-
-    Raises:
-        CommandError: where it is not, or is no hex.
-    """
-    path = Path(filled(env)["MILENA_EDGE_SECRET_FILE"])
-    try:
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except (OSError, ValueError) as error:
-        raise CommandError(
-            f"no secret in {path}; MILENA_DATA names the stack's folder",
-            "milena up",
-            ExitCode.BAD_SETTING,
-        ) from error
+def secret_file(env: Mapping[str, str]) -> Path:
+    """The secret behind key hashes, as the stack wrote it."""
+    return Path(filled(env)["MILENA_EDGE_SECRET_FILE"])

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from ops.cli import schemas, topics
+from ops.cli import ask, keys, schemas, store, topics
 from ops.cli.console import CommandError, ExitCode, failure
 from ops.stack.settings import StackError
 from topics.errors import MilenaError, SettingsError
@@ -51,7 +51,7 @@ def build(words: Sequence[str], *, completing: bool = False) -> typer.Typer:
     else:
         for name, text in STACK_COMMANDS.items():
             app.command(name, help=text)(_never_run)
-    for module in (topics, schemas):
+    for module in (topics, schemas, store, keys, ask):
         module.register(app)
     return app
 
