@@ -1,0 +1,52 @@
+"""Settings of a worker: `MILENA_INFERENCE_…` and its share of `MILENA_PROCESS_…`."""
+
+import msgspec
+
+
+class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one worker claims, writes and ends. Seconds unless the name says otherwise."""
+
+    flush_ms: int = 250
+    """Between two appends of one answer; the first comes at once."""
+    idle_ms: int = 1_000
+    """Between two looks at the stream while there is no text, so that a stop is seen."""
+    read_ahead_max: int = 256
+    """Requests of one lane read and not claimed."""
+    claim_retry_ms: int = 500
+    """An unanswered claim is sent again after this, then ever later up to 2 s."""
+    heartbeat_s: float = 2.0
+    drain_s: float = 20.0
+    """What runs at SIGTERM may go on for this long."""
+    deadline_grace_ms: int = 1_000
+    """Past the run's deadline a worker stops by itself this much later: runs says it first."""
+    payload_wait_s: float = 10.0
+    """After the grant, for a payload that neither Redis nor the store could answer for."""
+    last_append_s: float = 2.0
+    """For the last text of an answer; what is not shown then, the closer completes."""
+    ending_max: int = 256
+    """Answers computed but not yet stored and told; at this many nothing new is claimed."""
+
+    def __post_init__(self) -> None:
+        if not 20 <= self.flush_ms <= 10_000:
+            raise ValueError("flush_ms must be from 20 to 10000")
+        if not self.flush_ms <= self.idle_ms <= 10_000:
+            raise ValueError("idle_ms must be from flush_ms to 10000")
+        if not 1 <= self.read_ahead_max <= 10_000:
+            raise ValueError("read_ahead_max must be from 1 to 10000")
+        if not 0.1 <= self.heartbeat_s <= 3.0:
+            raise ValueError("heartbeat_s must be from 0.1 to 3: a lease lasts 10")
+        if not 0.0 <= self.drain_s <= 300.0:
+            raise ValueError("drain_s must be from 0 to 300")
+
+
+class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`operator_port` 0 serves none; `incarnation_name` is stable across restarts of one worker."""
+
+    operator_port: int = 0
+    incarnation_name: str = "worker-0"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.operator_port < 65_536:
+            raise ValueError("operator_port must be a port")
+        if not self.incarnation_name:
+            raise ValueError("incarnation_name must not be empty")
