@@ -20,7 +20,7 @@ class Shown(msgspec.Struct, frozen=True):
     last_sequence: int
     exists: bool
     whole: bool = True
-    """False where entries at the start are gone, so that `text` has a hole."""
+    """False where entries are gone or cannot be read, so that `text` has a hole."""
 
 
 class _Delta(msgspec.Struct):
@@ -41,30 +41,52 @@ _SNAPSHOT = msgspec.json.Decoder(_Snapshot)
 _RESET = msgspec.json.Decoder(_Reset)
 
 
-def shown_text(entries: Iterable[Entry]) -> tuple[str, bool]:
-    """(text, whole) after these entries, oldest first.
+class ShownText:
+    """The fold itself: `take` entries oldest first, then ask for `text`."""
 
-    Raises:
-        msgspec.DecodeError: data of another shape, which no writer of ours makes.
-    """
-    parts: list[str] = []
-    length = 0
-    whole = True
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self.whole = True
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def take(self, entry: Entry) -> None:
+        """One more entry; one that cannot be read leaves a hole."""
+        try:
+            match entry.event:
+                case "text.delta":
+                    self._delta(_DELTA.decode(entry.data))
+                case "snapshot":
+                    self._replace(_SNAPSHOT.decode(entry.data).text)
+                case "reset":
+                    self._cut(_RESET.decode(entry.data).offset)
+                case "retract":
+                    self._replace("")
+        except msgspec.DecodeError:
+            self.whole = False
+
+    def _delta(self, delta: _Delta) -> None:
+        if delta.offset < self._length:
+            self._cut(delta.offset)
+        elif delta.offset > self._length:
+            self.whole = False
+        self._parts.append(delta.delta)
+        self._length += len(delta.delta)
+
+    def _cut(self, offset: int) -> None:
+        kept = self.text[:offset]
+        self._parts, self._length = [kept], len(kept)
+
+    def _replace(self, text: str) -> None:
+        self._parts, self._length, self.whole = [text], len(text), True
+
+
+def shown_text(entries: Iterable[Entry]) -> tuple[str, bool]:
+    """(text, whole) after these entries, oldest first."""
+    fold = ShownText()
     for entry in entries:
-        if entry.event == "text.delta":
-            delta = _DELTA.decode(entry.data)
-            if delta.offset < length:
-                parts = ["".join(parts)[: delta.offset]]
-            elif delta.offset > length:
-                whole = False
-            parts.append(delta.delta)
-            length = min(length, delta.offset) + len(delta.delta)
-        elif entry.event == "snapshot":
-            parts = [_SNAPSHOT.decode(entry.data).text]
-            length, whole = len(parts[0]), True
-        elif entry.event == "reset":
-            parts = ["".join(parts)[: _RESET.decode(entry.data).offset]]
-            length = len(parts[0])
-        elif entry.event == "retract":
-            parts, length, whole = [], 0, True
-    return "".join(parts), whole
+        fold.take(entry)
+    return fold.text, fold.whole

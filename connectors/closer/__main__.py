@@ -1,0 +1,106 @@
+"""`python -m connectors.closer`: waits for Redis and the store, then closes until SIGTERM."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+import uvloop
+
+from connectors.closer.process import Closer
+from connectors.closer.settings import CloserSettings, ProcessSettings
+from connectors.errors import RedisAway, StoreUnavailable, Unfit
+from connectors.log import LogProducer
+from connectors.redis.calls import Calls
+from connectors.redis.policy import check_policy
+from connectors.redis.settings import RedisSettings
+from connectors.store.cql import CqlStore
+from connectors.store.settings import StoreSettings
+from topics.errors import SettingsError
+from topics.runtime.logs import configure
+from topics.runtime.operator import OperatorPort
+from topics.runtime.settings import KafkaSettings, read
+
+RETRY_EVERY_S: Final = 0.5
+FLUSH_S_MAX: Final = 5.0
+CONFIGURATION_WRONG: Final = 2
+
+Value = TypeVar("Value")
+
+_log = structlog.get_logger()
+
+
+async def closer() -> None:
+    """The whole life of the process."""
+    loop = asyncio.get_running_loop()
+    process = read(ProcessSettings, "PROCESS", os.environ)
+    settings = read(CloserSettings, "CLOSER", os.environ)
+    kafka = read(KafkaSettings, "KAFKA", os.environ)
+    store_settings = read(StoreSettings, "STORE", os.environ)
+    calls = Calls(read(RedisSettings, "REDIS", os.environ))
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    missing = {"redis": "not reached yet", "store": "not reached yet"}
+    current: list[Closer] = []
+    port = OperatorPort(
+        "127.0.0.1",
+        process.operator_port,
+        lambda: current[0].readiness() if current else dict(missing),
+    )
+    port.start()
+    try:
+        version = await _reached(lambda: check_policy(calls), stop)
+        if version is None:
+            return
+        del missing["redis"]
+        store = await _reached(lambda: CqlStore.open(store_settings), stop)
+        if store is None:
+            return
+        producer = LogProducer(
+            kafka.bootstrap, kafka.local, loop, lambda reason: current[0].fail(reason)
+        )
+        current.append(Closer(settings, calls, store, producer))
+        _log.info("closer_started", redis=version)
+        try:
+            await current[0].run(kafka.bootstrap, process.incarnation_name, stop)
+        finally:
+            await asyncio.to_thread(producer.close, FLUSH_S_MAX)
+            await store.close()
+    finally:
+        await calls.close()
+        port.close()
+
+
+async def _reached(ask: Callable[[], Awaitable[Value]], stop: asyncio.Event) -> Value | None:
+    """The first answer, asked for until it comes; None where the process is told to stop."""
+    while not stop.is_set():
+        try:
+            return await ask()
+        except (RedisAway, StoreUnavailable) as error:
+            _log.info("waiting", reason=str(error))
+        try:
+            async with asyncio.timeout(RETRY_EVERY_S):
+                await stop.wait()
+        except TimeoutError:
+            continue
+    return None
+
+
+def main() -> int:
+    configure("closer")
+    try:
+        uvloop.run(closer())
+    except (SettingsError, Unfit) as error:
+        _log.error("closer_refused", reason=str(error))
+        return CONFIGURATION_WRONG
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
