@@ -1,0 +1,1 @@
+"""Accounts, first half: who may start a generation. With `settlement` one fold over one `Account`."""
