@@ -6,6 +6,7 @@ not answer, 4 the server refused, 130 interrupted. Results are on stdout, all el
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from ops.cli import ask, keys, schemas, store, topics
+from ops.cli import ask, keys, replay, schemas, store, topics
 from ops.cli.console import CommandError, ExitCode, failure
 from ops.stack.settings import StackError
 from topics.errors import MilenaError, SettingsError
@@ -23,14 +24,21 @@ EPILOG: Final = (
     "Exit status: 0 done, 1 failed or different, 2 bad setting or command line, "
     "3 a part does not answer, 4 refused by the server, 130 interrupted."
 )
-# Running the stack needs every client library there is; the other commands must not wait for them.
-STACK_COMMANDS: Final = {
-    "up": "Start the whole local stack here, in the foreground, until Ctrl-C.",
-    "down": "Stop the stack that runs over MILENA_DATA and wait until it is gone.",
-    "status": "Show the parts: state, pid, port, age, restarts. Exit status 0 when all serve, "
-    "else 1.",
-    "doctor": "Look at this machine: tools, ports, memory, disk. Each failing line says what to "
-    "do.",
+# These need every client library there is; the other commands must not wait for them. So each is
+# imported only where it is asked for, and stands in the list of commands with the text given here.
+HEAVY: Final[dict[str, dict[str, str]]] = {
+    "ops.cli.stack": {
+        "up": "Start the whole local stack here, in the foreground, until Ctrl-C.",
+        "down": "Stop the stack that runs over MILENA_DATA and wait until it is gone.",
+        "status": "Show the parts: state, pid, port, age, restarts. Exit status 0 when all serve, "
+        "else 1.",
+        "doctor": "Look at this machine: tools, ports, memory, disk. Each failing line says what "
+        "to do.",
+    },
+    "ops.cli.bench": {
+        "bench": "Measure Milena's share of the time to first token per hop, and its CPU, on a "
+        "fresh stack.",
+    },
 }
 
 
@@ -44,21 +52,20 @@ def build(words: Sequence[str], *, completing: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    if completing or (words and words[0] in STACK_COMMANDS):
-        from ops.cli import stack
-
-        stack.register(app)
-    else:
-        for name, text in STACK_COMMANDS.items():
-            app.command(name, help=text)(_never_run)
-    for module in (topics, schemas, store, keys, ask):
+    for module in (ask, replay, topics, schemas, store, keys):
         module.register(app)
+    for name, commands in HEAVY.items():
+        if completing or (words and words[0] in commands):
+            importlib.import_module(name).register(app)
+        else:
+            for command, text in commands.items():
+                app.command(command, help=text)(_never_run)
     return app
 
 
 def _never_run() -> NoReturn:
     """Stands in the list of commands; `build` registers the real one where it is asked for."""
-    raise AssertionError("a stack command was not registered")
+    raise AssertionError("a heavy command was not registered")
 
 
 def run(program: Callable[[], object], *, as_json: bool) -> int:
