@@ -6,6 +6,7 @@ used. It logs nothing, keeps nothing on disk, downloads nothing, and opens no po
 a listener, so it gets a unix socket in a private folder whose name is removed at once.
 """
 
+import importlib
 import os
 import secrets
 import tempfile
@@ -120,14 +121,21 @@ def busy_slots(server: NativeServer) -> int:
     raise EngineError(EngineErrorKind.ENGINE_DEAD, "the native server tells no load")
 
 
+def load_library() -> Any:
+    """The module `xllamacpp`, imported nowhere else. Raises ImportError where it is missing.
+
+    Its threads wait for each other after every matrix. They are told to sleep then, which is only
+    read when the library is loaded: spinning ones are a fifth faster on an idle machine, and many
+    times slower on one whose cores a broker and a store want as well.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    return importlib.import_module("xllamacpp")
+
+
 def start_server(weights: Path, settings: LlamaCppSettings) -> NativeServer:
     """Load the weights and compute one token, so that the next is fast. Blocks, for about a
     second with the interpreter lock held. Raises EngineError (`engine_dead`)."""
-    # Read when the library is loaded: waiting threads sleep. Spinning ones would be a fifth faster
-    # on an idle machine and twice as slow on one shared with a broker and a store.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    import xllamacpp
-
+    xllamacpp = load_library()
     with tempfile.TemporaryDirectory(prefix="milena-llama-") as folder:
         # Leaving the folder removes the socket's name: nobody can connect any more.
         params = _fill(xllamacpp.CommonParams(), weights, settings, f"{folder}/llama.sock")

@@ -5,6 +5,7 @@ as bounds that a busy machine keeps; how fast an engine is belongs to the benchm
 """
 
 import asyncio
+import importlib.util
 import json
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -50,7 +51,8 @@ class Case:
 
 
 def llama() -> Engine:
-    pytest.importorskip("xllamacpp")
+    if importlib.util.find_spec("xllamacpp") is None:
+        pytest.skip("xllamacpp is not installed")
     from inference.engines.llama_cpp import LlamaCppEngine
     from inference.engines.llama_native import LlamaCppSettings
 
@@ -58,7 +60,8 @@ def llama() -> Engine:
 
 
 def vllm() -> Engine:
-    pytest.importorskip("vllm")
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vllm is not installed")
     module = pytest.importorskip("inference.engines.vllm")
     engine: Engine = module.contract_engine(context_tokens=CONTEXT, slots=SLOTS)
     return engine

@@ -4,6 +4,7 @@ The first part runs the model, the second a native server made of plain Python.
 """
 
 import asyncio
+import importlib.util
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,7 +30,8 @@ from inference.engines.base import (
 from inference.engines.llama_cpp import LlamaCppEngine
 from inference.engines.llama_native import LlamaCppSettings
 
-pytest.importorskip("xllamacpp")
+if importlib.util.find_spec("xllamacpp") is None:
+    pytest.skip("xllamacpp is not installed", allow_module_level=True)
 _names = count()
 
 
