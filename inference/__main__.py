@@ -1,0 +1,145 @@
+"""`python -m inference --pool smollm2`: one worker of one pool until SIGTERM.
+
+Owns the process: settings, start, health and exit. Exit codes: 0 after SIGTERM, 2 for bad settings,
+topics or an unfit Redis or store, 70 where only a restart helps.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NoReturn, TypeVar
+
+import structlog
+import uvloop
+
+from connectors.errors import Unfit
+from connectors.redis.calls import Calls
+from connectors.redis.policy import check_policy
+from connectors.redis.settings import RedisSettings
+from connectors.store.cql import CqlStore
+from connectors.store.settings import StoreSettings
+from inference.log import KafkaLog
+from inference.settings import InferenceSettings, ProcessSettings
+from inference.wiring import once_there, outside_of, topics_of
+from inference.worker import Worker
+from topics.errors import SettingsError, TopologyError
+from topics.models import POOLS, Model, model_of_pool
+from topics.runtime import logs
+from topics.runtime.operator import OperatorPort
+from topics.runtime.settings import KafkaSettings, read
+from topics.topology import check
+
+EXIT_REFUSED: Final = 2
+EXIT_RESTART: Final = 70
+CLOSE_S_MAX: Final = 1.0
+_RETRY_S: Final = 0.5
+
+Value = TypeVar("Value")
+
+_log = structlog.get_logger()
+
+
+class Process:
+    """One worker process from its settings to its exit code."""
+
+    def __init__(self, model: Model, env: Mapping[str, str]) -> None:
+        self._model = model
+        self._process = read(ProcessSettings, "PROCESS", env)
+        self._settings = read(InferenceSettings, "INFERENCE", env)
+        self._kafka = read(KafkaSettings, "KAFKA", env)
+        self._store = read(StoreSettings, "STORE", env)
+        self._redis = read(RedisSettings, "REDIS", env)
+        self._stop = asyncio.Event()
+        self._worker: Worker | None = None
+        self._waits_for = {"worker": "starting"}
+
+    async def run(self) -> int:
+        """The exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        port = OperatorPort("127.0.0.1", self._process.operator_port, self._missing)
+        port.start()
+        topics = topics_of(self._model)
+        await asyncio.to_thread(check, self._kafka.bootstrap, topics, self._kafka.local)
+        calls = Calls(self._redis)
+        version = await self._reached("redis", lambda: check_policy(calls))
+        store = await self._reached("store", lambda: CqlStore.open(self._store))
+        if version is None or store is None:
+            return 0
+        _log.info("worker starts", pool=self._model.pool, redis=version)
+        log = KafkaLog(self._kafka, loop, self._fatal)
+        outside = outside_of(self._model, log, calls, store)
+        name = self._process.incarnation_name
+        self._worker = Worker(outside, self._settings, self._model, name)
+        if self._stop.is_set():
+            self._worker.stop()
+        # What was made so far lives as long as the process: no collection needs to look at it.
+        gc.collect()
+        gc.freeze()
+        reason = await self._worker.run()
+        _log.info("worker ended", reason=reason)
+        await self._close(outside.engine.close, calls.close, store.close)
+        log.close(CLOSE_S_MAX)
+        return 0 if reason is None else EXIT_RESTART
+
+    async def _reached(self, name: str, ask: Callable[[], Awaitable[Value]]) -> Value | None:
+        """The first answer, asked for until it comes; None where the process is told to stop."""
+        self._waits_for = {name: "not reached yet"}
+        while not self._stop.is_set():
+            found = await once_there(ask)
+            if found is not None:
+                return found
+            try:
+                async with asyncio.timeout(_RETRY_S):
+                    await self._stop.wait()
+            except TimeoutError:
+                continue
+        return None
+
+    async def _close(self, *closes: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(CLOSE_S_MAX):
+                await asyncio.gather(*(close() for close in closes), return_exceptions=True)
+        except TimeoutError:
+            _log.warning("closed without waiting")
+
+    def _missing(self) -> Mapping[str, str]:
+        return self._waits_for if self._worker is None else self._worker.missing()
+
+    def _on_signal(self) -> None:
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.stop()
+
+    def _fatal(self, reason: str) -> None:
+        if self._worker is not None:
+            self._worker.fatal(f"log: {reason}")
+
+
+def main() -> None:
+    """Never returns: threads of clients must not hold up the exit."""
+    parser = argparse.ArgumentParser(prog="python -m inference")
+    parser.add_argument("--pool", required=True, choices=POOLS)
+    model = model_of_pool(parser.parse_args().pool)
+    logs.configure(f"worker-{model.pool}")
+
+    async def run() -> NoReturn:
+        try:
+            code = await Process(model, os.environ).run()
+        except (SettingsError, TopologyError, Unfit) as error:
+            _log.error("worker refuses to start", reason=str(error))
+            code = EXIT_REFUSED
+        # At once: the loop's own end would wait for threads that wait for a broker.
+        sys.stdout.flush()
+        os._exit(code)
+
+    uvloop.run(run())
+
+
+if __name__ == "__main__":
+    main()
