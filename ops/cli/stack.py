@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ops.cli.console import AsJson, CommandError, ExitCode
 from ops.stack.down import down as stop_stack
 from ops.stack.preflight import Finding, inspect
-from ops.stack.settings import StackError, StackSettings, read_settings
+from ops.stack.settings import StackError, read_settings
 from ops.stack.show import choose
 from ops.stack.status import Status, read_status, running_pid
 from ops.stack.up import up as run_stack
-from topics.errors import SettingsError
 
-REFUSED = 2
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 InfraOnly = Annotated[
     bool,
     typer.Option("--infra-only", help="Only Kafka, Cassandra, Redis and the schema registry."),
@@ -36,17 +32,19 @@ def up(infra_only: InfraOnly = False, as_json: AsJson = False) -> None:
     on from there. MILENA_PORT_BASE moves every port, MILENA_STACK_PARTS=kafka,redis starts only
     these parts. Exit status: 0 stopped as asked, 1 a part failed, 2 this machine is not ready.
     """
-    code = run_stack(_settings(), os.environ, choose(json=as_json), infra_only=infra_only)
+    code = run_stack(
+        read_settings(os.environ), os.environ, choose(json=as_json), infra_only=infra_only
+    )
     raise typer.Exit(code)
 
 
 def down(as_json: AsJson = False) -> None:
     """Stop the stack that runs over MILENA_DATA and wait until it is gone."""
-    settings = _settings()
+    settings = read_settings(os.environ)
     try:
         stopped = stop_stack(settings)
     except StackError as error:
-        _refuse(error, code=1)
+        raise CommandError(str(error)) from error
     if as_json:
         _print_json({"stopped": stopped})
     else:
@@ -55,12 +53,12 @@ def down(as_json: AsJson = False) -> None:
 
 def status(as_json: AsJson = False) -> None:
     """Show the parts: state, pid, port, age, restarts. Exit status 0 when all serve, else 1."""
-    told = read_status(_settings())
+    told = read_status(read_settings(os.environ))
     if as_json:
         _print_json(told)
     else:
         _print_status(told)
-    raise typer.Exit(0 if told.ready else 1)
+    raise typer.Exit(ExitCode.OK if told.ready else ExitCode.FAILED)
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -68,31 +66,20 @@ def doctor(as_json: AsJson = False) -> None:
 
     Exit status 0 when a start has what it needs, else 2.
     """
-    settings = _settings()
+    settings = read_settings(os.environ)
     findings = inspect(settings, os.environ, running=running_pid(settings) is not None)
     if as_json:
         _print_json(findings)
     else:
         _print_findings(findings)
-    raise typer.Exit(REFUSED if any(f.needed and not f.ok for f in findings) else 0)
+    unfit = any(finding.needed and not finding.ok for finding in findings)
+    raise typer.Exit(ExitCode.BAD_SETTING if unfit else ExitCode.OK)
 
 
 def register(app: typer.Typer) -> None:
     """Adds the four commands to the program."""
     for command in (up, down, status, doctor):
         app.command()(command)
-
-
-def _settings() -> StackSettings:
-    try:
-        return read_settings(os.environ)
-    except (StackError, SettingsError) as error:
-        _refuse(error, code=REFUSED)
-
-
-def _refuse(error: Exception, *, code: int) -> NoReturn:
-    print(f"error: {error}", file=sys.stderr)
-    raise typer.Exit(code)
 
 
 def _print_json(value: object) -> None:

@@ -1,1 +1,1 @@
-"""The local stack: the real parts on loopback, fetched by pinned version, started, watched, stopped."""
+"""The local stack: the real parts on loopback, fetched by pinned version, started and watched."""

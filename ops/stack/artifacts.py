@@ -1,4 +1,4 @@
-"""What the stack fetches: each artifact's pinned version, and the hash of every file it consists of.
+"""What the stack fetches: each artifact's pinned version, and the hash of its every file.
 
 Reads the committed locks and looks into the cache; it never goes out (fetch.py does).
 """

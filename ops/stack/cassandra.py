@@ -98,6 +98,7 @@ PROPERTIES = (
     "-Dcassandra.ring_delay_ms=100",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
+    "-Dcassandra.shutdown_announce_in_ms=0",
 )
 HEAP = ("-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-Xss384k")
 
@@ -124,9 +125,9 @@ def command(home: Path, libs: Path, java: Java) -> tuple[str, ...]:
         *exports,
         *opens,
         *PROPERTIES,
-        f"-Dcassandra.config=file://{home}/cassandra.yaml",
+        f"-Dcassandra.config={(home / 'cassandra.yaml').as_uri()}",
         f"-Dcassandra.storagedir={home}",
-        f"-Dlogback.configurationFile={home}/logback.xml",
+        f"-Dlogback.configurationFile={home / 'logback.xml'}",
         *("-cp", f"{libs}/*", DAEMON),
     )
 

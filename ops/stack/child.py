@@ -26,7 +26,7 @@ def become(parent: int, command: list[str]) -> None:
         if os.getppid() != parent:
             # It died between the fork and the line above: nobody would ever stop the part.
             sys.exit("the supervisor is gone")
-    os.execvp(command[0], command)
+    os.execvp(command[0], command)  # noqa: S606
 
 
 if __name__ == "__main__":

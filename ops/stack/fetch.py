@@ -11,18 +11,28 @@ import asyncio
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ops.stack.artifacts import ARTIFACTS, Artifact, cached, content, difference, folder_of
-from ops.stack.artifacts import hashes, pinned
+from ops.stack.artifacts import (
+    ARTIFACTS,
+    Artifact,
+    cached,
+    content,
+    difference,
+    folder_of,
+    hashes,
+    pinned,
+)
 from ops.stack.settings import StackError
 
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 FETCH_S_MAX = 900.0
+UNPACK_S_MAX = 120.0
 PROGRESS_S = 2.0
 WORDS_MAX = 200
 
@@ -39,8 +49,7 @@ async def fetch_all(names: list[str], cache: Path, progress: Progress) -> None:
     missing = [ARTIFACTS[name] for name in names if cached(ARTIFACTS[name], cache) is None]
     if not missing:
         return
-    cache.mkdir(parents=True, exist_ok=True)
-    _remove_left_behind(cache)
+    _open_cache(cache)
     try:
         async with asyncio.TaskGroup() as group:
             for artifact in missing:
@@ -56,19 +65,7 @@ async def _fetch(artifact: Artifact, cache: Path, progress: Progress) -> None:
     try:
         libs = await download(artifact, work, progress)
         progress(artifact.name, "checking")
-        wrong = difference(pinned(artifact), await asyncio.to_thread(hashes, libs))
-        if wrong:
-            raise StackError(
-                f"{artifact.title} {artifact.version} was refused: {wrong}. Try again; if it "
-                "stays, compare with the pins in ops/stack/poms"
-            )
-        whole = work / "whole"
-        whole.mkdir()
-        if artifact.unpack:
-            await _unpack(libs, content(whole))
-        else:
-            libs.rename(content(whole))
-        _finish(whole, folder_of(artifact, cache))
+        await asyncio.to_thread(_place, artifact, libs, folder_of(artifact, cache))
     finally:
         await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
     progress(artifact.name, f"fetched in {time.monotonic() - started:.0f} s")
@@ -114,23 +111,24 @@ async def download(artifact: Artifact, work: Path, progress: Progress) -> Path:
     return libs
 
 
-async def _unpack(libs: Path, target: Path) -> None:
-    """Unpacks the one archive, whose hash was just checked."""
-    archive = next(libs.iterdir())
-    target.mkdir()
-    tar = await asyncio.create_subprocess_exec(
-        *("tar", "-xzf", str(archive), "-C", str(target), "--no-same-owner"),
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-    if await tar.wait() != 0:
-        raise StackError(f"{archive.name} could not be unpacked: is the disk full?")
-
-
-def _finish(whole: Path, target: Path) -> None:
-    marker = whole / "complete"
-    with marker.open("w") as file:
-        os.fsync(file.fileno())
+def _place(artifact: Artifact, libs: Path, target: Path) -> None:
+    """Checks what was fetched against its pins and puts it where it is used, whole."""
+    wrong = difference(pinned(artifact), hashes(libs))
+    if wrong:
+        raise StackError(
+            f"{artifact.title} {artifact.version} was refused: {wrong}. Try again; if it stays, "
+            "compare with the pins in ops/stack/poms"
+        )
+    whole = libs.parent / "whole"
+    whole.mkdir()
+    if artifact.unpack:
+        _unpack(next(libs.iterdir()), content(whole))
+    else:
+        libs.rename(content(whole))
+    # The marker must not reach the disk before what it vouches for.
     os.sync()
+    with (whole / "complete").open("w") as marker:
+        os.fsync(marker.fileno())
     # Another fetch may have been quicker: its folder holds the same pinned files.
     with contextlib.suppress(OSError):
         whole.rename(target)
@@ -138,8 +136,16 @@ def _finish(whole: Path, target: Path) -> None:
         raise StackError(f"{target} cannot be written: remove it and run it again")
 
 
-def _remove_left_behind(cache: Path) -> None:
-    """Removes the temporary folders of fetches whose process is gone."""
+def _unpack(archive: Path, target: Path) -> None:
+    target.mkdir()
+    tar = ("tar", "-xzf", str(archive), "-C", str(target), "--no-same-owner")
+    if subprocess.run(tar, stdin=subprocess.DEVNULL, timeout=UNPACK_S_MAX).returncode != 0:
+        raise StackError(f"{archive.name} could not be unpacked: is the disk full?")
+
+
+def _open_cache(cache: Path) -> None:
+    """Makes the folder and removes from it what fetches left whose process is gone."""
+    cache.mkdir(parents=True, exist_ok=True)
     for folder in cache.glob(".fetch-*"):
         pid = folder.name.split("-")[1]
         if not Path(f"/proc/{pid}").exists():
@@ -152,7 +158,7 @@ def _size(folder: Path) -> int:
     for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(root, name)).st_size
+                total += (Path(root) / name).stat().st_size
     return total
 
 

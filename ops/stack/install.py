@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 
 from ops.stack import redis
@@ -29,20 +30,20 @@ async def redis_server(env: Mapping[str, str], say: Callable[[str], None]) -> No
 
 
 async def _apt(*words: str) -> bool:
-    process = await asyncio.create_subprocess_exec(
-        *APT,
-        *words,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        process_group=0,
-    )
+    # In a thread and a group of its own: Ctrl-C must not cut an installation in half.
+    return await asyncio.to_thread(_run, (*APT, *words))
+
+
+def _run(command: tuple[str, ...]) -> bool:
     try:
-        return await asyncio.wait_for(process.wait(), INSTALL_S_MAX) == 0
-    except TimeoutError:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            process_group=0,
+            timeout=INSTALL_S_MAX,
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return False
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+    return done.returncode == 0

@@ -77,7 +77,7 @@ def _major(binary: Path) -> int | None:
     """From the runtime's `release` file, which costs no process; else by asking it."""
     release = binary.parent.parent / "release"
     if release.is_file():
-        found = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(errors="replace"), re.M)
+        found = re.search(r'(?m)^JAVA_VERSION="(\d+)', release.read_text(errors="replace"))
         if found:
             return int(found.group(1))
     try:

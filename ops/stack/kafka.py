@@ -24,7 +24,8 @@ METADATA_S_MAX = 3.0
 CORRELATION = 0x4D494C45
 HEAP = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
 # One broker: every internal topic has one replica and few partitions. Groups keep their offsets
-# for a year, so that a stack left alone for weeks goes on where it stopped.
+# for a year, so that a stack left alone for weeks goes on where it stopped. A killed broker may
+# register again only once its old session is over, so sessions are short (stock: 9 s).
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -49,6 +50,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=6000
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
 num.network.threads=2
 num.io.threads=4
 log.cleaner.threads=1

@@ -68,14 +68,14 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
         module = ("processors", name)
         parts.append(_process(name, f"{name}-0", module, common, base + port, after=("topics",)))
     ready = ("topics", "store", "redis")
-    module = ("connectors.closer",)
-    parts.append(_process("closer", "closer-0", module, common, base + CLOSER_PORT, after=ready))
+    closer = ("connectors.closer",)
+    parts.append(_process("closer", "closer-0", closer, common, base + CLOSER_PORT, after=ready))
     for pool, port in POOL_PORTS.items():
         if pool == "scripted" and not settings.scripted:
             continue
-        module = ("inference", "--pool", pool)
+        worker = ("inference", "--pool", pool)
         name = f"worker-{pool}"
-        parts.append(_process(name, f"{pool}-0", module, common, base + port, after=ready))
+        parts.append(_process(name, f"{pool}-0", worker, common, base + port, after=ready))
     operator = settings.ports.edge_operator
     edge = _process("edge", "edge-0", ("edge",), common, operator, after=ready, stop_s_max=10.0)
     return [*parts, edge]

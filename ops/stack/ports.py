@@ -30,7 +30,7 @@ def holder(port: int) -> str:
         for connection in psutil.net_connections(kind="tcp"):
             if connection.status != psutil.CONN_LISTEN or not connection.pid:
                 continue
-            if connection.laddr.port == port:
+            if connection.laddr[1:2] == (port,):
                 return f"{psutil.Process(connection.pid).name()} (pid {connection.pid})"
     except (psutil.Error, OSError):
         pass

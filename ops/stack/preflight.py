@@ -163,9 +163,10 @@ def _ports(settings: StackSettings, wanted: set[str], *, infra_only: bool) -> It
         if not settings.scripted:
             del ours["scripted"]
         named += [(name, settings.port_base + offset) for name, offset in ours.items()]
-    for name, port in named:
-        if not taken(port):
-            continue
+    busy = [(name, port) for name, port in named if taken(port)]
+    if not busy:
+        yield Finding(name="ports", ok=True, detail=f"all {len(named)} free")
+    for name, port in busy:
         own = f"{port_variable(name)}, or all with " if name in ports else ""
         yield Finding(
             name=f"port {port}",

@@ -112,9 +112,8 @@ def read_status(settings: StackSettings) -> Status:
             parts=(),
         )
     parts = tuple(_checked(settings, part, pid is not None) for part in told.parts)
-    return msgspec.structs.replace(
-        told, running=pid is not None, ready=told.ready and pid is not None, pid=pid, parts=parts
-    )
+    ready = pid is not None and told.ready and all(p.ready for p in parts if p.critical)
+    return msgspec.structs.replace(told, running=pid is not None, ready=ready, pid=pid, parts=parts)
 
 
 def _checked(settings: StackSettings, part: Report, running: bool) -> Report:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ops.stack.life import Life
 from ops.stack.part import NotReady, Part, Report, State
@@ -66,12 +67,11 @@ class Supervisor:
             StartFailed: when one of them was given up.
         """
         critical = [life.ready.wait() for life in self._lives.values() if life.part.critical]
-        everything = asyncio.ensure_future(asyncio.gather(*critical))
+        everything = asyncio.gather(*critical)
         stopping = asyncio.ensure_future(self._stopping.wait())
+        ends: list[asyncio.Future[Any]] = [everything, stopping, self._failed]
         try:
-            await asyncio.wait(
-                [everything, stopping, self._failed], return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             everything.cancel()
             stopping.cancel()
