@@ -6,6 +6,7 @@ or dropped and counted; it never holds up another generation.
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -60,6 +61,15 @@ class Closer:
         """What is missing -> why; called from another thread."""
         return dict(self._missing)
 
+    @property
+    def in_flight(self) -> int:
+        """Generations worked on now."""
+        return self._lanes.in_flight
+
+    def committable(self) -> Mapping[Place, int]:
+        """Next offset to read of each partition whose mark moved since the last call."""
+        return self._marks.news()
+
     def fail(self, reason: str) -> None:
         self._stop_with(RuntimeError(reason))
 
@@ -85,7 +95,7 @@ class Closer:
             for task in (stopped, *beside):
                 task.cancel()
             await self._lanes.finish(FINISH_S_MAX)
-            self._reader.commit(self._marks.news())
+            self._reader.commit(self.committable())
             await self._reader.close()
 
     def deliver(self, records: list[Record]) -> None:
@@ -100,7 +110,7 @@ class Closer:
     def revoked(self, places: list[Place]) -> None:
         """Commits what is done; what is in flight goes on and is harmless twice."""
         if self._reader is not None:
-            self._reader.commit(self._marks.news())
+            self._reader.commit(self.committable())
         for place in places:
             self._marks.forget(place)
 
@@ -111,7 +121,7 @@ class Closer:
             metrics.WAITING.set(self._lanes.waiting)
             if self._reader is None:
                 continue
-            if moved := self._marks.news():
+            if moved := self.committable():
                 self._reader.commit(moved)
             if self._paused and self._lanes.waiting <= self._settings.waiting_max // 2:
                 self._reader.resume(self._paused)

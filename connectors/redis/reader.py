@@ -3,6 +3,7 @@
 Owns reads and two harmless writes; never appends to a stream and creates no control hash.
 """
 
+import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -24,6 +25,7 @@ from connectors.redis.scripts import TOUCH
 from schemas.generated.types import OnDisconnect, StopReason
 
 ENTRIES_PER_READ_MAX: Final = 1_000
+TOUCHES_AT_ONCE_MAX: Final = 128
 
 
 class PutCode(StrEnum):
@@ -75,8 +77,11 @@ class StreamReader:
 
     async def touch(self, generation_ids: Sequence[str]) -> None:
         """Says that somebody waits for each of these; nothing where Redis does not know one."""
-        for generation_id in generation_ids:
-            await self._calls.script(TOUCH, [control_key(generation_id)], [])
+        for at in range(0, len(generation_ids), TOUCHES_AT_ONCE_MAX):
+            some = generation_ids[at : at + TOUCHES_AT_ONCE_MAX]
+            await asyncio.gather(
+                *(self._calls.script(TOUCH, [control_key(name)], []) for name in some)
+            )
 
     async def put_payload(self, generation_id: str, body: bytes, ttl_s: int) -> PutCode:
         """Keeps a request's body for `ttl_s` seconds."""
