@@ -1,0 +1,378 @@
+"""One worker in this process, with everything around it that a test can turn: a log in memory, a real
+Redis, a store in memory, the scripted engine, and machines that answer by a short rule.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from connectors.log import Record
+from connectors.redis.calls import Calls
+from connectors.redis.closer import StreamCloser
+from connectors.redis.layout import Entry
+from connectors.redis.reader import StreamReader
+from connectors.redis.settings import RedisSettings
+from connectors.redis.writer import StreamWriter
+from connectors.store.memory import MemoryStore
+from connectors.store.rows import Payload
+from connectors.store.settings import StoreSettings
+from inference.engines.base import Engine
+from inference.engines.scripted import ScriptedEngine
+from inference.payloads import Payloads
+from inference.settings import InferenceSettings
+from inference.worker import Outside, Worker
+from schemas.generated.types import (
+    Api,
+    Claim,
+    ClaimRefusal,
+    ClaimRefused,
+    Current,
+    Fenced,
+    Finished,
+    Granted,
+    Heartbeat,
+    Lane,
+    Left,
+    OnDisconnect,
+    OnWorkerLoss,
+    Open,
+    Probe,
+    RunsInbox,
+    Spec,
+    StepRequest,
+    StopOrder,
+    StopReason,
+    Tier,
+    WorkerControl,
+    WorkersInbox,
+)
+from tests.support.log_double import LogDouble
+from topics import wire
+from topics.models import SCRIPTED, Model
+from topics.registry import CONTROL_WORKERS, LANE_TOPICS, RUNS_INBOX, WORKERS_INBOX
+
+Value = TypeVar("Value")
+SCRIPTED_SMALL = msgspec.structs.replace(SCRIPTED, slots=1)
+QUICK = InferenceSettings(flush_ms=50, idle_ms=200, heartbeat_s=0.5, drain_s=2.0)
+
+
+class Clock:
+    """Elapsed and broker time of a test: the loop's, plus what the test adds."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ahead_s = 0.0
+
+    def s(self) -> float:
+        return 1_000_000.0 + self._loop.time() + self.ahead_s
+
+    def ms(self) -> int:
+        return int(self.s() * 1_000)
+
+
+class Machines:
+    """Plays runs and workers by the contract: grants the first claim of a current epoch."""
+
+    def __init__(self, log: LogDouble, streams: StreamCloser, clock: Clock) -> None:
+        self._log = log
+        self._streams = streams
+        self._clock = clock
+        self._owner: dict[tuple[str, int], str] = {}
+        self._numbers: dict[str, int] = {}
+        self._over: set[tuple[str, int]] = set()
+        self._stops: dict[str, StopReason] = {}
+        self.silent_claims = 0
+        """So many claims are not answered."""
+        self.refuse: ClaimRefusal | None = None
+        self.run_ms = 60_000
+        self.beats: list[tuple[str, Heartbeat]] = []
+        self.left: list[str] = []
+        self.claims: list[Claim] = []
+        self.probes: list[Probe] = []
+        self.finished: list[Finished] = []
+        self._readers = [
+            log.assigned(topic, partition, self._read)
+            for topic in (RUNS_INBOX, WORKERS_INBOX)
+            for partition in range(log.partitions(topic))
+        ]
+
+    def control(self, incarnation: str, generation_id: str, epoch: int, body: Any) -> None:
+        number = self._numbers[generation_id] = self._numbers.get(generation_id, 0) + 1
+        self._log.send(
+            CONTROL_WORKERS,
+            incarnation,
+            WorkerControl(
+                event_id=f"{generation_id}/{number}",
+                generation_id=generation_id,
+                epoch=epoch,
+                number=number,
+                body=body,
+            ),
+        )
+
+    def stop(self, generation_id: str, epoch: int = 1) -> None:
+        self._stops[generation_id] = StopReason.USER
+        self.control(
+            self._owner[(generation_id, epoch)],
+            generation_id,
+            epoch,
+            StopOrder(reason=StopReason.USER),
+        )
+
+    def end(self, generation_id: str, epoch: int = 1) -> None:
+        """The run is over without the worker."""
+        self._over.add((generation_id, epoch))
+
+    def owner(self, generation_id: str, epoch: int = 1) -> str | None:
+        return self._owner.get((generation_id, epoch))
+
+    def ended(self, generation_id: str) -> Finished | None:
+        return next((f for f in self.finished if f.generation_id == generation_id), None)
+
+    def _read(self, records: list[Record]) -> None:
+        for record in records:
+            if record.topic == WORKERS_INBOX.name:
+                told = wire.decode(WorkersInbox, record.value).body
+                if isinstance(told, Heartbeat):
+                    self.beats.append((record.key, told))
+                elif isinstance(told, Left):
+                    self.left.append(record.key)
+                continue
+            body = wire.decode(RunsInbox, record.value).body
+            if isinstance(body, Claim):
+                self._claimed(body)
+            elif isinstance(body, Probe):
+                self.probes.append(body)
+                self._probed(body)
+            elif isinstance(body, Finished):
+                self.finished.append(body)
+                self._over.add((body.generation_id, body.epoch))
+
+    def _claimed(self, claim: Claim) -> None:
+        self.claims.append(claim)
+        if self.silent_claims:
+            self.silent_claims -= 1
+            return
+        key = (claim.generation_id, claim.epoch)
+        answer: Granted | ClaimRefused
+        if self.refuse is not None:
+            answer = ClaimRefused(reason=self.refuse)
+        elif self._owner.setdefault(key, claim.incarnation) == claim.incarnation:
+            answer = Granted(
+                admitted_at_ms=self._clock.ms(),
+                run_deadline_at_ms=self._clock.ms() + self.run_ms,
+            )
+        else:
+            answer = ClaimRefused(reason=ClaimRefusal.NOT_CURRENT)
+        self.control(claim.incarnation, claim.generation_id, claim.epoch, answer)
+
+    def _probed(self, probe: Probe) -> None:
+        key = (probe.generation_id, probe.epoch)
+        answer: Current | Fenced
+        if key in self._over or self._owner.get(key) != probe.incarnation:
+            answer = Fenced(epoch=probe.epoch + 1)
+        else:
+            answer = Current(stop=self._stops.get(probe.generation_id))
+        self.control(probe.incarnation, probe.generation_id, probe.epoch, answer)
+
+
+class Bench:
+    """A worker and its surroundings. `ask` puts a request in; the rest is looked at."""
+
+    def __init__(
+        self, redis_url: str, settings: InferenceSettings, model: Model, engine: Engine | None
+    ) -> None:
+        self.clock = Clock()
+        self.log = LogDouble(self.clock.ms)
+        self.calls = Calls(RedisSettings(url=redis_url, deadline_s=0.5))
+        self.streams = StreamCloser(self.calls)
+        self.reader = StreamReader(self.calls)
+        self.store = MemoryStore(self.clock.s, StoreSettings())
+        self.machines = Machines(self.log, self.streams, self.clock)
+        self.engine = engine or ScriptedEngine(slots=model.slots)
+        self.model = model
+        self._settings = settings
+        self.worker = self.make("worker-0")
+        self._running: asyncio.Task[str | None] | None = None
+        self._asked = 0
+
+    def make(self, name: str) -> Worker:
+        async def kept(generation_id: str) -> bytes | None:
+            row = await self.store.payload(generation_id)
+            return None if row is None else row.body
+
+        outside = Outside(
+            log=self.log,
+            engine=self.engine,
+            writer=StreamWriter(self.calls),
+            payloads=Payloads(self.reader.get_payload, kept, self.clock.s),
+            results=self.store,
+            clock=self.clock.s,
+        )
+        return Worker(outside, self._settings, self.model, name)
+
+    async def start(self) -> None:
+        self._running = asyncio.create_task(self.worker.run())
+        await until(lambda: not self.worker.missing())
+
+    async def stop(self) -> str | None:
+        """Why the worker ended."""
+        assert self._running is not None
+        self.worker.stop()
+        return await asyncio.wait_for(self._running, 30)
+
+    async def gone(self, seconds: float = 30) -> str | None:
+        """Waits until it ends by itself."""
+        assert self._running is not None
+        return await asyncio.wait_for(asyncio.shield(self._running), seconds)
+
+    async def ask(
+        self,
+        script: dict[str, Any] | str,
+        lane: Lane = Lane.PAID,
+        opened: bool = True,
+        payload: bool = True,
+        generation_id: str | None = None,
+        **spec: Any,
+    ) -> str:
+        """Puts one request into a lane, as edge, runs and closer would; its generation id."""
+        self._asked += 1
+        generation_id = generation_id or f"gen_{self._asked:026d}"
+        content = script if isinstance(script, str) else json.dumps({"script": script})
+        if payload:
+            body = msgspec.json.encode({"messages": [{"role": "user", "content": content}]})
+            await self.reader.put_payload(generation_id, body, 60)
+        if opened:
+            await self.open(generation_id)
+        self.request(generation_id, lane, **spec)
+        return generation_id
+
+    def request(self, generation_id: str, lane: Lane = Lane.PAID, **spec: Any) -> None:
+        asked = Spec(
+            **{
+                "generation_id": generation_id,
+                "runs_key": f"run_{generation_id}",
+                "api": Api.GENERATIONS,
+                "tier": Tier.PAID,
+                "lane": lane,
+                "model": self.model.alias,
+                "model_version": self.model.version,
+                "pool": self.model.pool,
+                "input_tokens": 3,
+                "output_tokens_max": 1_000,
+                "queue_wait_ms_max": 15_000,
+                "run_ms_max": 60_000,
+                "on_disconnect": OnDisconnect.CANCEL,
+                "on_worker_loss": OnWorkerLoss.FAIL,
+                **spec,
+            }
+        )
+        step = StepRequest(
+            event_id=f"step/{generation_id}",
+            user_id="usr_1",
+            epoch=1,
+            step=1,
+            admitted_at_ms=self.clock.ms(),
+            queue_deadline_at_ms=self.clock.ms() + 15_000,
+            spec=asked,
+        )
+        self.log.send(LANE_TOPICS[(self.model.pool, lane)], asked.runs_key, step)
+
+    async def open(self, generation_id: str, number: int = 1) -> None:
+        """What the closer does at `Open`."""
+        await self.streams.open_(
+            generation_id,
+            1,
+            number,
+            Open(
+                user_id="usr_1",
+                runs_key=f"run_{generation_id}",
+                admitted_at_ms=self.clock.ms(),
+                status="queued",
+                ttl_ms=600_000,
+                on_disconnect=OnDisconnect.CANCEL,
+                disconnect_grace_ms=10_000,
+            ),
+        )
+
+    async def entries(self, generation_id: str) -> list[Entry]:
+        return await self.reader.read(generation_id, None)
+
+    async def shown(self, generation_id: str) -> str:
+        """What a reader of the stream renders; asserts that nothing is out of place."""
+        text, last = "", (0, 0)
+        for entry in await self.entries(generation_id):
+            assert entry.id > last
+            last = entry.id
+            value = json.loads(entry.data)
+            if entry.event == "snapshot":
+                text = value["text"]
+            else:
+                assert value["offset"] == len(text)
+                text += value["delta"]
+        return text
+
+    async def finished(self, generation_id: str, seconds: float = 15) -> Finished:
+        await until(lambda: self.machines.ended(generation_id) is not None, seconds)
+        found = self.machines.ended(generation_id)
+        assert found is not None
+        return found
+
+    async def close(self) -> None:
+        if self._running is not None and not self._running.done():
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        await self.engine.close()
+        await self.calls.close()
+
+
+@contextlib.asynccontextmanager
+async def bench(
+    redis_url: str,
+    settings: InferenceSettings = QUICK,
+    model: Model = SCRIPTED,
+    engine: Engine | None = None,
+    start: bool = True,
+) -> AsyncIterator[Bench]:
+    made = Bench(redis_url, settings, model, engine)
+    try:
+        if start:
+            await made.start()
+        yield made
+    finally:
+        await made.close()
+
+
+def payload_row(generation_id: str, content: str) -> Payload:
+    """A stored request with one user message."""
+    return Payload(
+        generation_id=generation_id,
+        user_id="usr_1",
+        runs_key=f"run_{generation_id}",
+        api=Api.GENERATIONS,
+        model=SCRIPTED.alias,
+        model_version=SCRIPTED.version,
+        body=msgspec.json.encode({"messages": [{"role": "user", "content": content}]}),
+        created_at_ms=1,
+    )
+
+
+async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    """Waits for a condition."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110  what is waited for has no event
+            await asyncio.sleep(0.005)
+
+
+async def until_shown(
+    ask: Callable[[], Awaitable[Value]], holds: Callable[[Value], bool], seconds: float = 10
+) -> Value:
+    """Asks until the answer fits."""
+    async with asyncio.timeout(seconds):
+        while not holds(found := await ask()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found
