@@ -5,16 +5,25 @@ from typing import Final
 
 from schemas.generated.types import (
     Api,
+    Claim,
+    Closed,
     Consume,
     Due,
+    Finished,
+    FinishReason,
     Lane,
+    LeaseExpired,
     OnDisconnect,
     OnWorkerLoss,
+    Probe,
     Query,
     Release,
     ReleaseReason,
     Settle,
     Spec,
+    Start,
+    Stop,
+    StopReason,
     Submit,
     Terminal,
     Tier,
@@ -82,6 +91,71 @@ def settle(request: str, terminal: Terminal = Terminal.COMPLETED) -> Settle:
 
 def usage(output: int, *, estimated: bool = False) -> Usage:
     return Usage(input_tokens=7, cached_input_tokens=0, output_tokens=output, estimated=estimated)
+
+
+def start(
+    request: str,
+    submitted_at_ms: int,
+    *,
+    user: str = "usr_1",
+    route_hint: int | None = None,
+    of: Spec | None = None,
+) -> Start:
+    return Start(
+        request_id=request,
+        user_id=user,
+        reply_partition=REPLIES,
+        submitted_at_ms=submitted_at_ms,
+        route_hint=route_hint,
+        limits=(),
+        spec=of or spec(f"g-{request}"),
+    )
+
+
+def claim(request: str, who: str = "w1", epoch: int = 1) -> Claim:
+    return Claim(generation_id=f"g-{request}", epoch=epoch, incarnation=who)
+
+
+def finished(
+    request: str, reason: FinishReason = FinishReason.STOP, who: str = "w1", epoch: int = 1
+) -> Finished:
+    return Finished(
+        generation_id=f"g-{request}",
+        epoch=epoch,
+        incarnation=who,
+        reason=reason,
+        usage=usage(5),
+        code_points=20,
+        started_at_ms=1,
+    )
+
+
+def lease_expired(request: str, who: str = "w1", epoch: int = 1) -> LeaseExpired:
+    return LeaseExpired(generation_id=f"g-{request}", epoch=epoch, incarnation=who, output_tokens=3)
+
+
+def stop(
+    request: str,
+    reason: StopReason = StopReason.USER,
+    *,
+    user: str = "usr_1",
+    waits: bool = True,
+) -> Stop:
+    return Stop(
+        generation_id=f"g-{request}",
+        user_id=user,
+        reason=reason,
+        request_id="q" if waits else None,
+        reply_partition=REPLIES if waits else None,
+    )
+
+
+def probe(request: str, who: str = "w1", epoch: int = 1) -> Probe:
+    return Probe(generation_id=f"g-{request}", epoch=epoch, incarnation=who)
+
+
+def closed(request: str, epoch: int = 2) -> Closed:
+    return Closed(generation_id=f"g-{request}", epoch=epoch, partial=True, code_points=20)
 
 
 def query(tier: Tier = Tier.FREE, generation: str | None = None, user: str = "usr_1") -> Query:

@@ -14,7 +14,9 @@ import msgspec
 from processors.admission.plans import Plans
 from processors.admission.state import RETAINED_MS, Account
 from processors.machine import STATE_BYTES_MAX, Event, Machine, Outputs, stamp
+from processors.runs.state import TRANSITIONS, Runs
 from schemas.generated import types as t
+from schemas.generated.types import Phase
 from topics.errors import NotSupported
 
 State = TypeVar("State", bound=msgspec.Struct)
@@ -168,8 +170,97 @@ def law_repeat_is_never_decided_anew(machine: Machine[Account], log: Log) -> Non
         elif reply is None:
             same = held_by == body.spec.generation_id
             assert decidable or same, f"{body.request_id} admitted beside {held_by}"
-            assert not repeat or outputs == first[body.request_id]
+            assert was is not None or outputs == first[body.request_id]
+            first[body.request_id] = outputs
             holder[body.identity] = body.spec.generation_id
+
+
+def law_runs_end_once(machine: Machine[Runs], log: Log) -> None:
+    """One end of one kind for each run: its hold is settled or released once, one fact says so, and
+    every `Ended` says the same until the run is closed."""
+    ends: Counter[str] = Counter()
+    said: dict[str, t.Ended] = {}
+    for _, before, after, outputs in steps(machine, log):
+        for body in bodies(outputs, t.Settle, t.Release):
+            if _in_flight(before, body.generation_id):  # not a start refused before it began
+                ends[body.generation_id] += 1
+        for order in facts(outputs, t.StreamControl):
+            if isinstance(order.body, t.Ended):
+                assert said.setdefault(order.generation_id, order.body) == order.body
+        for generation in _runs(before).active.keys() - _runs(after).active.keys():
+            assert (ends[generation], generation in said) == (1, True), generation
+            kinds = [fact.kind for fact in facts(outputs, t.RunFact)]
+            assert kinds.count(t.RunKind.ENDED) >= 1
+        for generation in _runs(after).active.keys() - _runs(before).active.keys():
+            assert before is None or before.phase(generation) is t.Phase.UNKNOWN
+            del ends[generation]
+            said.pop(generation, None)
+        assert max(ends.values(), default=0) <= 1, ends
+
+
+def law_compute_only_after_a_grant(machine: Machine[Runs], log: Log) -> None:
+    """One incarnation is granted an epoch, while it is in flight, and its hold is consumed with it;
+    only who was granted settles tokens, is freed, or leaves a final row."""
+    granted: dict[str, str] = {}
+    for event, before, after, outputs in steps(machine, log):
+        for generation in _runs(after).active.keys() - _runs(before).active.keys():
+            granted.pop(generation, None)
+        for output in outputs:
+            order = output.value
+            if isinstance(order, t.WorkerControl) and isinstance(order.body, t.Granted):
+                assert isinstance(event.body, t.Claim)
+                assert _in_flight(before, order.generation_id), "granted, but not in flight"
+                first = order.generation_id not in granted
+                assert granted.setdefault(order.generation_id, output.key) == output.key
+                assert bool(bodies(outputs, t.Consume, t.Owned)) == first
+            if isinstance(order, t.WorkersInbox) and isinstance(order.body, t.Freed):
+                assert granted.get(order.body.generation_id) == output.key
+        for settle in bodies(outputs, t.Settle, t.Consume):
+            assert settle.generation_id in granted, "effect of a compute that was never granted"
+        for order in facts(outputs, t.StreamControl):
+            if isinstance(order.body, t.Ended):
+                assert (order.body.text_epoch > 0) == (order.generation_id in granted)
+                assert order.body.keep_row <= (order.generation_id in granted)
+        for used in bodies(outputs, t.Used):
+            assert used.void or granted.get(used.generation_id) == used.incarnation
+
+
+def law_used_once(machine: Machine[Runs], log: Log) -> None:
+    """An epoch's tokens count once, and a lost one's void tokens once per incarnation."""
+    told: set[tuple[str, int, str, bool]] = set()
+    for _, before, after, outputs in steps(machine, log):
+        for generation in _runs(after).active.keys() - _runs(before).active.keys():
+            told = {one for one in told if one[0] != generation}
+        for used in bodies(outputs, t.Used):
+            one = (used.generation_id, used.epoch, used.incarnation, used.void)
+            assert one not in told, one
+            told.add(one)
+
+
+def law_numbers_grow(machine: Machine[Runs], log: Log) -> None:
+    """Control records of a generation are numbered one by one while it is known."""
+    last: Counter[str] = Counter()
+    for _, before, after, outputs in steps(machine, log):
+        for generation in _runs(after).active.keys() - _runs(before).active.keys():
+            del last[generation]
+        for order in facts(outputs, t.StreamControl, t.WorkerControl):
+            if order.number > 0:
+                assert order.number == last[order.generation_id] + 1, order
+                last[order.generation_id] = order.number
+
+
+def law_transitions(machine: Machine[Runs], log: Log) -> set[tuple[Phase, str, Phase]]:
+    """A run moves as the table of transitions says. Returns the moves seen."""
+    seen: set[tuple[Phase, str, Phase]] = set()
+    for event, before, after, _ in steps(machine, log):
+        old, new = _runs(before), _runs(after)
+        known = {*old.active, *old.ended, *old.closed, *new.active, *new.ended, *new.closed}
+        for generation in known:
+            move = (old.phase(generation), type(event.body).__name__, new.phase(generation))
+            if move[0] is not move[2]:
+                assert move in TRANSITIONS, move
+                seen.add(move)
+    return seen
 
 
 def facts(outputs: Outputs, *kinds: type) -> list[Any]:
@@ -193,6 +284,14 @@ def _fold(
 
 def _active(state: Account | None) -> dict[str, Any]:
     return {} if state is None else state.active
+
+
+def _runs(state: Runs | None) -> Runs:
+    return Runs() if state is None else state
+
+
+def _in_flight(state: Runs | None, generation: str) -> bool:
+    return generation in _runs(state).active
 
 
 def _counters(state: Account | None) -> Any:

@@ -13,11 +13,24 @@ from msgspec.structs import replace
 
 from processors.admission.state import Account, Admission, Window
 from processors.machine import Event, Machine, Outputs
-from schemas.generated.types import EdgeReply, Refused, Release, Settle, Submit, Tier
+from processors.runs.machine import RUNS
+from processors.runs.state import Runs
+from schemas.generated.types import (
+    Claim,
+    EdgeReply,
+    Finished,
+    Refused,
+    Release,
+    Settle,
+    Submit,
+    Tier,
+)
+from schemas.generated.types import Phase as RunPhase
 from tests.processors import laws
 from tests.processors.accounts import ACCOUNTS, PLANS
-from tests.processors.logs import SHORT_MS, Logs, account_logs
+from tests.processors.logs import SHORT_MS, Logs, account_logs, run_logs
 
+RunsFold = Callable[[Runs | None, Event], tuple[Runs | None, Outputs]]
 AccountFold = Callable[[Account | None, Event], tuple[Account | None, Outputs]]
 
 
@@ -98,3 +111,29 @@ def _forgets(kind: str) -> AccountFold:
 def test_a_repeat_decided_anew_is_found(kind: str) -> None:
     broken = with_fold(_forgets(kind))
     breaks(lambda log: laws.law_repeat_is_never_decided_anew(broken, log), account_logs(SHORT_MS))
+
+
+def _takes_a_word_for_a_grant(state: Runs | None, event: Event) -> tuple[Runs | None, Outputs]:
+    """A worker that computed without asking is believed."""
+    if state is not None and isinstance(event.body, Finished):
+        run = state.active.get(event.body.generation_id)
+        if run is not None and run.phase is RunPhase.QUEUED:
+            running = RunPhase.RUNNING
+            owner, now_ms = event.body.incarnation, event.append_ms
+            state = state.with_run(replace(run, phase=running, owner=owner, granted_at_ms=now_ms))
+    return RUNS.fold(state, event)
+
+
+def _grants_to_everybody(state: Runs | None, event: Event) -> tuple[Runs | None, Outputs]:
+    """A second worker's claim of a granted epoch is granted, too."""
+    if state is not None and isinstance(event.body, Claim):
+        run = state.active.get(event.body.generation_id)
+        if run is not None and run.owner is not None:
+            state = state.with_run(replace(run, owner=event.body.incarnation))
+    return RUNS.fold(state, event)
+
+
+@pytest.mark.parametrize("fold", [_takes_a_word_for_a_grant, _grants_to_everybody])
+def test_compute_before_the_grant_is_found(fold: RunsFold) -> None:
+    broken = replace(RUNS, fold=fold)
+    breaks(lambda log: laws.law_compute_only_after_a_grant(broken, log), run_logs(SHORT_MS))

@@ -1,0 +1,1 @@
+"""Runs: the life of one generation, from its start to the one terminal."""
