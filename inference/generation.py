@@ -46,6 +46,8 @@ ABORT_S_MAX: Final = 35.0
 """An engine that has not stopped by then is dead; engines look after themselves sooner."""
 _POLL_S: Final = 0.25  # while the lease is in doubt, nothing rings when it is not any more
 
+_APPENDS: Final = {code: metrics.APPENDS.labels(code.value) for code in AppendCode}
+
 _log = structlog.get_logger()
 
 
@@ -201,7 +203,7 @@ class Generation:
         answer = await self._write(append, now_s)
         if answer is None:
             return
-        metrics.APPENDS.labels(answer.code.value).inc()
+        _APPENDS[answer.code].inc()
         verdict = self.outbox.settle(append, answer, now_s)
         if not self._first_shown and append.data is not None and verdict is not Verdict.FENCED:
             self._note_first_text(answer.code)

@@ -93,7 +93,6 @@ class Life:
         if self._lease is None:
             return
         worst = self._lease.take_worst(now_s)
-        metrics.HEARTBEAT_AGE.set(self._lease.age_s(now_s))
         if worst > self._told:
             _log.warning("lease in doubt", incarnation=self.incarnation, state=worst.name.lower())
             self._told = worst
@@ -106,6 +105,8 @@ class Life:
     def tick(self, now_s: float) -> None:
         """Sends the heartbeat that is due. A silent log does not hold back the next one."""
         self.check(now_s)
+        if self._lease is not None:
+            metrics.HEARTBEAT_AGE.set(self._lease.age_s(now_s))
         if now_s < self._beat_due_s:
             return
         self._beat_due_s = now_s + self._heartbeat_s

@@ -102,12 +102,12 @@ def test_clearance_asks_once_a_second_while_the_log_answers() -> None:
     clearance = Clearance(suspended=False)
     assert not clearance.probe_due(0.0, live=True)
     clearance.suspend()
-    assert not clearance.cleared
+    assert (clearance.fenced, clearance.cleared) == (False, False)
     assert not clearance.probe_due(1.0, live=False)
     asked = [t / 10 for t in range(10, 40) if clearance.probe_due(t / 10, live=True)]
     assert asked == [1.0, 2.0, 3.0]
     clearance.current()
-    assert clearance.cleared
+    assert (clearance.fenced, clearance.cleared) == (False, True)
     clearance.fence()
     clearance.current()
     assert (clearance.fenced, clearance.cleared) == (True, False)
