@@ -41,9 +41,7 @@ class Answer(Response):
         unread = not told.body_read and scope["method"] in ("POST", "PUT", "PATCH")
         if unread:
             headers.append((b"connection", b"close"))
-        await send(
-            {"type": "http.response.start", "status": self.status_code, "headers": headers}
-        )
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": unread})
         if unread:
             await _drop_body(receive)

@@ -99,12 +99,16 @@ CATALOGUE: Final[dict[ErrorCode, Rule]] = {
     ),
     ErrorCode.CONVERSATION_DELETED: _rule(410, "This conversation was deleted; start a new one."),
     ErrorCode.RATE_LIMITED: _rule(
-        429, "Too many requests at once; wait as long as Retry-After says.", retryable=True,
+        429,
+        "Too many requests at once; wait as long as Retry-After says.",
+        retryable=True,
         retry_after_s=3,
     ),
     ErrorCode.CONCURRENCY_LIMITED: _rule(
-        429, "All your concurrent generations are running; wait for one to end or cancel it.",
-        retryable=True, retry_after_s=1,
+        429,
+        "All your concurrent generations are running; wait for one to end or cancel it.",
+        retryable=True,
+        retry_after_s=1,
     ),
     ErrorCode.QUOTA_EXHAUSTED: _rule(
         429,
@@ -112,15 +116,21 @@ CATALOGUE: Final[dict[ErrorCode, Rule]] = {
         sdk_retry=False,
     ),
     ErrorCode.CAPACITY_EXHAUSTED: _rule(
-        503, "No capacity is free now; retry the same request with the same key after a while.",
-        retryable=True, retry_after_s=2,
+        503,
+        "No capacity is free now; retry the same request with the same key after a while.",
+        retryable=True,
+        retry_after_s=2,
     ),
     ErrorCode.QUOTA_SERVICE_UNAVAILABLE: _rule(
-        503, "Admission gave no answer in time; retry the same request with the same key.",
-        retryable=True, retry_after_s=2,
+        503,
+        "Admission gave no answer in time; retry the same request with the same key.",
+        retryable=True,
+        retry_after_s=2,
     ),
     ErrorCode.HISTORY_UNAVAILABLE: _rule(
-        503, "Stored answers cannot be read now; retry after a while.", retryable=True,
+        503,
+        "Stored answers cannot be read now; retry after a while.",
+        retryable=True,
         retry_after_s=2,
     ),
     ErrorCode.MODEL_BACKEND_ERROR: _rule(

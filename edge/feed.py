@@ -22,9 +22,7 @@ EMPTY_READS_MAX = 2
 class Log(Protocol):
     """What we use of connectors.redis.reader.StreamReader."""
 
-    async def read(
-        self, generation_id: str, after: EntryId | None, count: int
-    ) -> list[Entry]: ...
+    async def read(self, generation_id: str, after: EntryId | None, count: int) -> list[Entry]: ...
 
     async def live(self, generation_id: str) -> Live | None: ...
 
@@ -73,9 +71,7 @@ class Feed:
         self, cursor: EntryId, until_s: float, started_s: float | None, *, fresh: bool
     ) -> Reader:
         """A new reader after `cursor`. `fresh`: the subscription was there before the stream."""
-        made = Reader(
-            self, cursor, self._buffers, self._metrics, self._now_s, until_s, started_s
-        )
+        made = Reader(self, cursor, self._buffers, self._metrics, self._now_s, until_s, started_s)
         self.readers.add(made)
         self._metrics.streams.inc()
         if fresh and not self._live and self.seen == BEFORE_ALL:

@@ -50,9 +50,7 @@ def payload_body(request: GenerationRequest) -> bytes:
     """The private part that store and Redis keep for the worker."""
     return msgspec.json.encode(
         {
-            "messages": [
-                {"role": turn.role, "content": turn.content} for turn in request.messages
-            ],
+            "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
             "stop": list(request.stops),
         }
     )

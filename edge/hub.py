@@ -22,7 +22,6 @@ from edge.sse import KEEP_ALIVE
 from edge.stored import stored_end
 
 STORE_READS_MAX = 16
-TOUCH_SLICES = 8
 
 _log = structlog.get_logger()
 
@@ -102,7 +101,11 @@ class Hub:
         feed = self._feeds.get(generation_id)
         if feed is None:
             feed = Feed(
-                generation_id, self._log, self._buffers, self._metrics, self._now_s,
+                generation_id,
+                self._log,
+                self._buffers,
+                self._metrics,
+                self._now_s,
                 self._forget_if_empty,
             )
             self._feeds[generation_id] = feed
@@ -130,8 +133,12 @@ class Hub:
         """The one clock of all readers; runs until cancelled."""
         bounds = self._settings
         tick_s = min(
-            1.0, bounds.keep_alive_s / 5, bounds.silence_s_max / 5, bounds.write_s_max / 5,
-            bounds.store_ask_s, bounds.touch_s,
+            1.0,
+            bounds.keep_alive_s / 5,
+            bounds.silence_s_max / 5,
+            bounds.write_s_max / 5,
+            bounds.store_ask_s,
+            bounds.touch_s,
         )
         while True:
             await asyncio.sleep(tick_s)
@@ -195,9 +202,8 @@ class Hub:
     async def _touch(self) -> None:
         """Somebody waits for each of these, streamed or not; the worker's policy looks at it."""
         waiting = [feed.generation_id for feed in self._feeds.values() if feed.readers]
-        slices = [waiting[at::TOUCH_SLICES] for at in range(TOUCH_SLICES)]
         try:
-            await asyncio.gather(*(self._log.touch(some) for some in slices if some))
+            await self._log.touch(waiting)
         except (RedisAway, RedisRefused):
             return  # said again in a moment; the worker's grace is longer than that
 

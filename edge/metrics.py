@@ -34,7 +34,8 @@ class Metrics:
             "milena_edge_store_ends", "Streams whose end came from the store.", registry=registry
         )
         self.buffered_bytes = Gauge(
-            "milena_edge_buffered_bytes", "Text kept for readers that are behind.",
+            "milena_edge_buffered_bytes",
+            "Text kept for readers that are behind.",
             registry=registry,
         )
         self.reply_wait_s = Histogram(
@@ -45,7 +46,9 @@ class Metrics:
             registry=registry,
         )
         self.unanswered = Counter(
-            "milena_edge_unanswered", "Questions without an answer in time.", ["kind"],
+            "milena_edge_unanswered",
+            "Questions without an answer in time.",
+            ["kind"],
             registry=registry,
         )
         self.late_replies = Counter(

@@ -35,9 +35,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
-class GenerationRequest(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
-):
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of POST /v1/generations."""
 
     model: Annotated[str, Meta(min_length=1, max_length=128)]

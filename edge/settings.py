@@ -31,8 +31,6 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """From the first byte of a body to its last."""
     requests_max: int = 20_000
     """Requests and streams open at once; one more is refused."""
-    request_head_bytes_max: int = 65_536
-    request_head_s_max: float = 10.0
 
     output_tokens_default: int = 1_000
     client_system: Literal["refuse"] = "refuse"
@@ -72,7 +70,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     write_s_max: float = 10.0
     """One write of a client's stream; slower readers are cut, their place is kept by their id."""
     stream_s_max: float = 900.0
-    result_bytes_max: int = 8_388_608
+    result_chars_max: int = 2_000_000
     """Text collected for one answer in one piece; beyond it the store's copy is used."""
     drain_s: float = 20.0
 

@@ -5,13 +5,12 @@ escaped inside the JSON. Never decodes the data it carries.
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
-import msgspec
+from connectors.redis.layout import EntryId
 
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 ENDED: Final = b": ended\n\n"
-EntryId = tuple[int, int]
 BEFORE_ALL: Final[EntryId] = (0, 0)
 
 _UNSAFE: Final = re.compile(rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
@@ -48,9 +47,8 @@ class Framer:
             _rest(data),
         )
 
-    def own(self, sequence: int, event: str, fields: dict[str, Any]) -> bytes:
+    def own(self, sequence: int, event: str, data: bytes) -> bytes:
         """A frame made by the edge: no id line, the last sequence again."""
-        data = msgspec.json.encode(fields)
         return b"event: generation.%s%s%d%s\n\n" % (
             event.encode(),
             self._data,

@@ -38,6 +38,8 @@ from topics.models import Model
 from topics.registry import ACCOUNTS_INBOX
 
 PAYLOAD_MARGIN_S: Final = 600
+_GOING_ON: Final[set[asyncio.Task[bool]]] = set()
+"""Writes nobody waits for any more; held so that they are not collected halfway."""
 _LANES: Final = {Tier.PAID: Lane.PAID, Tier.OPERATOR: Lane.PAID}
 
 
@@ -186,7 +188,7 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
         body=body,
         created_at_ms=parts.mint.wall_ms(),
     )
-    waiting = {
+    waiting: set[asyncio.Task[bool]] = {
         asyncio.create_task(_in_redis(parts, asked.generation_id, body, ttl_s)),
         asyncio.create_task(_in_store(parts, row)),
     }
@@ -197,7 +199,10 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
             waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
         )
         if any(task.result() for task in done):
-            return  # the other write goes on by itself, within its own deadline
+            _GOING_ON.update(waiting)  # the other write goes on, within its own deadline
+            for task in waiting:
+                task.add_done_callback(_GOING_ON.discard)
+            return
         if not done:
             break
     raise ApiError(ErrorCode.CAPACITY_EXHAUSTED)

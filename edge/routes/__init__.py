@@ -1,0 +1,1 @@
+"""Routes: from HTTP to the parts and back, one file per noun."""
