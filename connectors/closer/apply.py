@@ -84,7 +84,6 @@ async def _end(
 async def _fenced(streams: StreamCloser, generation_id: str, epoch: int) -> Shown | None:
     """What was shown, standing still; None where Redis is away."""
     try:
-        await streams.fence(generation_id, epoch)
-        return await streams.shown(generation_id)
+        return await streams.fence(generation_id, epoch)
     except RedisAway:
         return None

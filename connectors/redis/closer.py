@@ -11,8 +11,8 @@ import msgspec
 
 from connectors.redis.calls import Argument, Calls
 from connectors.redis.layout import EntryId, channel, control_key, format_id, parse_id, stream_key
-from connectors.redis.reader import read_all
-from connectors.redis.scripts import END, FENCE, LAST, OPEN, RELEASE, STOP
+from connectors.redis.reader import ENTRIES_PER_READ_MAX, as_entry, read_rest
+from connectors.redis.scripts import END, FENCE, OPEN, RELEASE, STOP
 from connectors.redis.shown import Shown, shown_text
 from schemas.generated.types import Open, StopReason
 
@@ -103,18 +103,20 @@ class StreamCloser:
         keys = [control_key(generation_id)]
         return _code(await self._calls.script(RELEASE, keys, [number, code_points]))
 
-    async def fence(self, generation_id: str, epoch: int) -> ControlCode:
-        """From now on no epoch below `epoch` appends: what is shown stands still."""
-        return _code(await self._calls.script(FENCE, [control_key(generation_id)], [epoch]))
-
-    async def shown(self, generation_id: str) -> Shown:
-        """What a reader from the start has now."""
-        last: bytes = await self._calls.script(LAST, [stream_key(generation_id)], [])
+    async def fence(self, generation_id: str, epoch: int) -> Shown:
+        """From now on no epoch below `epoch` appends; tells what a reader from the start has,
+        which stands still from here on."""
+        last, found = await self._calls.script(
+            FENCE,
+            [stream_key(generation_id), control_key(generation_id)],
+            [epoch, ENTRIES_PER_READ_MAX],
+        )
         if not last:
             return Shown("", 0, 0, 0, exists=False)
-        text, whole = shown_text(await read_all(self._calls, generation_id))
-        epoch, sequence = parse_id(last)
-        return Shown(text, len(text), epoch, sequence, exists=True, whole=whole)
+        first = [as_entry(name, fields) for name, fields in found]
+        text, whole = shown_text(await read_rest(self._calls, generation_id, first))
+        last_epoch, last_sequence = parse_id(last)
+        return Shown(text, len(text), last_epoch, last_sequence, exists=True, whole=whole)
 
     async def end(self, generation_id: str, closing: Closing) -> EndAnswer:
         """Appends and publishes the snapshot, if any, and the only terminal; marks the end."""

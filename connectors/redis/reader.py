@@ -107,22 +107,20 @@ async def read_page(
     found: list[Any] = await calls.command(
         "XRANGE", stream_key(generation_id), start, "+", "COUNT", count
     )
-    return [_entry(name, fields) for name, fields in found]
+    return [as_entry(name, fields) for name, fields in found]
 
 
-async def read_all(calls: Calls, generation_id: str) -> list[Entry]:
-    """The whole stream, page by page."""
-    entries: list[Entry] = []
-    while True:
-        page = await read_page(
-            calls, generation_id, entries[-1].id if entries else None, ENTRIES_PER_READ_MAX
-        )
+async def read_rest(calls: Calls, generation_id: str, first: list[Entry]) -> list[Entry]:
+    """`first`, which is one whole page or all there is, and every entry behind it."""
+    entries = [*first]
+    page = first
+    while len(page) == ENTRIES_PER_READ_MAX:
+        page = await read_page(calls, generation_id, entries[-1].id, ENTRIES_PER_READ_MAX)
         entries += page
-        if len(page) < ENTRIES_PER_READ_MAX:
-            return entries
+    return entries
 
 
-def _entry(name: bytes, fields: list[bytes]) -> Entry:
+def as_entry(name: bytes, fields: list[bytes]) -> Entry:
     epoch, sequence = parse_id(name)
     named = dict(zip(fields[::2], fields[1::2], strict=True))
     return Entry(epoch, sequence, named[b"e"].decode(), named[b"d"])

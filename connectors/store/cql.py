@@ -59,12 +59,12 @@ class CqlStore:
         return store
 
     def _prepare(self) -> None:
-        self._session.set_keyspace(self._settings.keyspace)
-        found = applied_versions(self._session)
+        keyspace = self._settings.keyspace
+        found = applied_versions(self._session, keyspace)
         if max(found, default=0) != VERSION:
-            raise Unfit(_migrate_first(self._settings.keyspace))
+            raise Unfit(_migrate_first(keyspace))
         for statement in statements.ALL:
-            prepared = self._session.prepare(statement)
+            prepared = self._session.prepare(statement.format(keyspace=keyspace))
             prepared.is_idempotent = True
             self._prepared[statement] = prepared
 

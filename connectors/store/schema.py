@@ -77,7 +77,7 @@ def migrate(settings: StoreSettings, at_ms: int) -> tuple[int, ...]:
         _run(session, _keyspace(settings))
         session.set_keyspace(settings.keyspace)
         _run(session, VERSIONS_TABLE)
-        known = applied_versions(session)
+        known = applied_versions(session, settings.keyspace)
         new = tuple(version for version, _ in MIGRATIONS if version not in known)
         for version, statements in MIGRATIONS:
             if version in new:
@@ -94,9 +94,9 @@ def migrate(settings: StoreSettings, at_ms: int) -> tuple[int, ...]:
         cluster.shutdown()
 
 
-def applied_versions(session: Any) -> frozenset[int]:
-    """Versions the connected keyspace has. Blocks."""
-    rows = session.execute("SELECT version FROM schema_versions")
+def applied_versions(session: Any, keyspace: str) -> frozenset[int]:
+    """Versions the keyspace has. Blocks."""
+    rows = session.execute(f"SELECT version FROM {keyspace}.schema_versions")  # noqa: S608
     return frozenset(row["version"] for row in rows)
 
 

@@ -1,6 +1,7 @@
 """Every statement of the store. Owns all CQL that reads or writes rows.
 
-INSERTs are made from the row types, so none can forget a column.
+INSERTs are made from the row types, so none can forget a column. `{keyspace}` is filled in when a
+statement is prepared: a prepared statement must not depend on the session's keyspace.
 """
 
 from typing import Final
@@ -25,11 +26,11 @@ def values(row: msgspec.Struct) -> tuple[object, ...]:
 def _insert(table: str, row: type[msgspec.Struct], using: str) -> str:
     names = columns(row)
     marks = ", ".join("?" for _ in names)
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}){using}"  # noqa: S608
+    return f"INSERT INTO {{keyspace}}.{table} ({', '.join(names)}) VALUES ({marks}){using}"  # noqa: S608
 
 
 def _select(table: str, row: type[msgspec.Struct], rest: str) -> str:
-    return f"SELECT {', '.join(columns(row))} FROM {table} {rest}"  # noqa: S608
+    return f"SELECT {', '.join(columns(row))} FROM {{keyspace}}.{table} {rest}"  # noqa: S608
 
 
 INSERT_PAYLOAD: Final = _insert("payloads", Payload, " USING TTL ?")

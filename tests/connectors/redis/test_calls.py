@@ -27,7 +27,7 @@ async def test_scripts_are_known_again_after_a_restart(own: RedisServer) -> None
     own.stop()
     assert (await writer.append("gen_1", 1, 1, "x", b"{}")).code is AppendCode.AWAY
     with pytest.raises(RedisAway):
-        await closer.shown("gen_1")
+        await closer.fence("gen_1", 2)
     await asyncio.to_thread(own.start)
     # The first call already goes through: nothing waits for a connection to be found dead.
     assert (await writer.append("gen_1", 1, 1, "x", b"{}")).code is AppendCode.LOST

@@ -46,7 +46,7 @@ async def test_a_number_that_is_not_higher_changes_nothing(
 async def test_only_open_creates(closer: StreamCloser, server: RedisServer) -> None:
     assert await closer.stop(GEN, 1, StopReason.USER) is ControlCode.MISSING
     assert await closer.release_to(GEN, 1, 7) is ControlCode.MISSING
-    assert await closer.fence(GEN, 2) is ControlCode.MISSING
+    assert not (await closer.fence(GEN, 2)).exists
     assert server.raw(b"DBSIZE") == b":0\r\n"
 
 
@@ -77,12 +77,34 @@ async def test_a_fence_stops_workers_and_what_is_shown_stands(
     closer: StreamCloser, writer: StreamWriter
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
-    assert await closer.shown(GEN) == Shown("", 0, 0, 0, exists=False)
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "héé"))
-    assert await closer.fence(GEN, 2) is ControlCode.APPLIED
-    assert await closer.fence(GEN, 2) is ControlCode.OLD
+    stands = Shown("héé", 3, 1, 1, exists=True)
+    assert await closer.fence(GEN, 2) == stands
+    assert await closer.fence(GEN, 1) == stands
     assert (await writer.append(GEN, 1, 2, "text.delta", delta(3, "b"))).code is AppendCode.FENCED
-    assert await closer.shown(GEN) == Shown("héé", 3, 1, 1, exists=True)
+    assert await closer.fence(GEN, 2) == stands
+
+
+async def test_a_fence_before_the_first_text_shows_nothing(
+    closer: StreamCloser, writer: StreamWriter
+) -> None:
+    await closer.open_(GEN, 1, 1, order())
+    assert await closer.fence(GEN, 2) == Shown("", 0, 0, 0, exists=False)
+    assert (await writer.append(GEN, 1, 1, "x", b"{}")).code is AppendCode.FENCED
+
+
+async def test_a_stream_of_many_pages_is_read_whole(closer: StreamCloser, calls: Calls) -> None:
+    for last in (999, 1_000, 1_001, 2_500):
+        name = f"gen_{last}"
+        await asyncio.gather(
+            *(
+                calls.command("XADD", f"gen:{{{name}}}", f"1-{at}", "e", "text.delta", "d", data)
+                for at in range(1, last + 1)
+                for data in [delta(at - 1, "x")]
+            )
+        )
+        shown = await closer.fence(name, 2)
+        assert (shown.code_points, shown.last_sequence, shown.whole) == (last, last, True)
 
 
 async def test_a_stream_trimmed_to_nothing_keeps_its_last_number(
@@ -91,7 +113,7 @@ async def test_a_stream_trimmed_to_nothing_keeps_its_last_number(
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
     server.raw(b"XTRIM", b"gen:{gen_1}", b"MAXLEN", b"0")
-    assert await closer.shown(GEN) == Shown("", 0, 1, 1, exists=True)
+    assert await closer.fence(GEN, 2) == Shown("", 0, 1, 1, exists=True)
 
 
 async def test_one_terminal_however_often_it_is_asked_for(
@@ -110,7 +132,8 @@ async def test_one_terminal_however_often_it_is_asked_for(
         assert 100_000 < int(server.raw(b"PTTL", key)[1:]) <= 120_000
     assert await closer.open_(GEN, 5, 99, order()) is ControlCode.ENDED
     assert await closer.stop(GEN, 99, StopReason.USER) is ControlCode.ENDED
-    assert await closer.fence(GEN, 99) is ControlCode.ENDED
+    await closer.fence(GEN, 99)
+    assert await reader.live(GEN) == live
 
 
 async def test_a_mark_that_was_lost_makes_no_second_terminal(
@@ -160,7 +183,6 @@ async def test_control_and_end_pass_a_full_redis(
     server.raw(b"CONFIG", b"SET", b"maxmemory", b"1mb")
     assert await closer.open_("gen_2", 1, 1, order()) is ControlCode.APPLIED
     assert await closer.stop(GEN, 2, StopReason.USER) is ControlCode.APPLIED
-    assert await closer.fence(GEN, 2) is ControlCode.APPLIED
-    assert (await closer.shown(GEN)).exists is False
+    assert (await closer.fence(GEN, 2)).exists is False
     assert (await closer.end(GEN, closing(None, 2, snapshot="a"))).code is EndCode.APPLIED
     assert len(await reader.read(GEN, None)) == 2

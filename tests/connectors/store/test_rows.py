@@ -43,7 +43,11 @@ def test_every_insert_names_every_column_of_its_table(
         if f"IF NOT EXISTS {table} " in statement
     )
     declared = set(re.findall(r"^  (\w+) \w+", created, re.MULTILINE))
-    inserts = [statement for statement in statements.ALL if f"INSERT INTO {table} " in statement]
+    inserts = [
+        statement
+        for statement in statements.ALL
+        if f"INSERT INTO {{keyspace}}.{table} " in statement
+    ]
     assert len(inserts) == 1
     named = re.search(r"\(([^)]*)\) VALUES", inserts[0])
     assert named is not None
@@ -53,7 +57,7 @@ def test_every_insert_names_every_column_of_its_table(
 def test_results_are_written_with_explicit_timestamps_and_nowhere_else() -> None:
     assert statements.INSERT_RESULT.endswith("USING TIMESTAMP ? AND TTL ?")
     written = re.compile(
-        r"(INSERT\s+INTO|UPDATE|DELETE\s+.*FROM)\s+(\w+\.)?results\b", re.IGNORECASE
+        r"(INSERT\s+INTO|UPDATE|DELETE\s+.*FROM)\s+(\{?\w+\}*\.)?results\b", re.IGNORECASE
     )
     packages = ("processors", "edge", "inference", "connectors", "ops")
     found = [
