@@ -79,6 +79,12 @@ class Lives:
             self._renewal = asyncio.create_task(self._renew())
         self._leave_old(now_s)
 
+    def cancel(self) -> None:
+        """Begins no more lives."""
+        for task in (self._renewal, *self._leaving):
+            if task is not None:
+                task.cancel()
+
     async def leave(self) -> None:
         """Says goodbye for all lives."""
         if self._renewal is not None:

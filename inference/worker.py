@@ -7,7 +7,7 @@ that a small module beside it decides.
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -115,14 +115,14 @@ class Worker:
         """Serves until the end was asked for (None) or forced (why), and ends in order."""
         starting = asyncio.create_task(self._start())
         starting.add_done_callback(self._started)
-        ending = await self._ending
-        _log.info("worker ends", reason=ending.reason, answers=len(self._answers))
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        await self._drain(ending)
-        if self._ticking is not None:
-            self._ticking.cancel()
-        await self._leave()
+        try:
+            ending = await self._ending
+            _log.info("worker ends", reason=ending.reason, answers=len(self._answers))
+            starting.cancel()
+            await self._drain(ending)
+            await self._leave()
+        finally:
+            await self._put_down(starting)
         return ending.reason
 
     def stop(self) -> None:
@@ -309,10 +309,18 @@ class Worker:
         return True
 
     async def _leave(self) -> None:
-        for task in self._payloads.values():
-            task.cancel()
         try:
             async with asyncio.timeout(LEAVE_S):
                 await asyncio.gather(self._lanes.leave(), self._lives.leave())
         except TimeoutError:
             _log.warning("left without goodbye")
+
+    async def _put_down(self, starting: "asyncio.Task[None]") -> None:
+        """Nothing of the worker may outlive `run`."""
+        tasks: list[asyncio.Task[Any]] = [starting, *self._payloads.values()]
+        if self._ticking is not None:
+            tasks.append(self._ticking)
+        for task in tasks:
+            task.cancel()
+        self._lives.cancel()
+        await asyncio.gather(self._answers.cancel(), *tasks, return_exceptions=True)

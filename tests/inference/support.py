@@ -77,9 +77,9 @@ class Clock:
 class Machines:
     """Plays runs and workers by the contract: grants the first claim of a current epoch."""
 
-    def __init__(self, log: LogDouble, streams: StreamCloser, clock: Clock) -> None:
+    def __init__(self, log: LogDouble, clock: Clock, played: bool) -> None:
         self._log = log
-        self._streams = streams
+        self._played = played
         self._clock = clock
         self._owner: dict[tuple[str, int], str] = {}
         self._numbers: dict[str, int] = {}
@@ -154,6 +154,8 @@ class Machines:
 
     def _claimed(self, claim: Claim) -> None:
         self.claims.append(claim)
+        if not self._played:
+            return
         if self.silent_claims:
             self.silent_claims -= 1
             return
@@ -171,6 +173,8 @@ class Machines:
         self.control(claim.incarnation, claim.generation_id, claim.epoch, answer)
 
     def _probed(self, probe: Probe) -> None:
+        if not self._played:
+            return
         key = (probe.generation_id, probe.epoch)
         answer: Current | Fenced
         if key in self._over or self._owner.get(key) != probe.incarnation:
@@ -184,7 +188,12 @@ class Bench:
     """A worker and its surroundings. `ask` puts a request in; the rest is looked at."""
 
     def __init__(
-        self, redis_url: str, settings: InferenceSettings, model: Model, engine: Engine | None
+        self,
+        redis_url: str,
+        settings: InferenceSettings,
+        model: Model,
+        engine: Engine | None,
+        played: bool,
     ) -> None:
         self.clock = Clock()
         self.log = LogDouble(self.clock.ms)
@@ -192,7 +201,8 @@ class Bench:
         self.streams = StreamCloser(self.calls)
         self.reader = StreamReader(self.calls)
         self.store = MemoryStore(self.clock.s, StoreSettings())
-        self.machines = Machines(self.log, self.streams, self.clock)
+        # With `played` machines answer by a short rule; else the test brings the real ones.
+        self.machines = Machines(self.log, self.clock, played)
         self.engine = engine or ScriptedEngine(slots=model.slots)
         self.model = model
         self._settings = settings
@@ -242,35 +252,15 @@ class Bench:
         """Puts one request into a lane, as edge, runs and closer would; its generation id."""
         self._asked += 1
         generation_id = generation_id or f"gen_{self._asked:026d}"
-        content = script if isinstance(script, str) else json.dumps({"script": script})
         if payload:
-            body = msgspec.json.encode({"messages": [{"role": "user", "content": content}]})
-            await self.reader.put_payload(generation_id, body, 60)
+            await self.put_payload(generation_id, script)
         if opened:
             await self.open(generation_id)
         self.request(generation_id, lane, **spec)
         return generation_id
 
     def request(self, generation_id: str, lane: Lane = Lane.PAID, **spec: Any) -> None:
-        asked = Spec(
-            **{
-                "generation_id": generation_id,
-                "runs_key": f"run_{generation_id}",
-                "api": Api.GENERATIONS,
-                "tier": Tier.PAID,
-                "lane": lane,
-                "model": self.model.alias,
-                "model_version": self.model.version,
-                "pool": self.model.pool,
-                "input_tokens": 3,
-                "output_tokens_max": 1_000,
-                "queue_wait_ms_max": 15_000,
-                "run_ms_max": 60_000,
-                "on_disconnect": OnDisconnect.CANCEL,
-                "on_worker_loss": OnWorkerLoss.FAIL,
-                **spec,
-            }
-        )
+        asked = self.spec(generation_id, lane=lane, **spec)
         step = StepRequest(
             event_id=f"step/{generation_id}",
             user_id="usr_1",
@@ -281,6 +271,34 @@ class Bench:
             spec=asked,
         )
         self.log.send(LANE_TOPICS[(self.model.pool, lane)], asked.runs_key, step)
+
+    async def put_payload(self, generation_id: str, script: dict[str, Any] | str) -> None:
+        """What the edge keeps near: one user message."""
+        content = script if isinstance(script, str) else json.dumps({"script": script})
+        body = msgspec.json.encode({"messages": [{"role": "user", "content": content}]})
+        await self.reader.put_payload(generation_id, body, 60)
+
+    def spec(self, generation_id: str, **more: Any) -> Spec:
+        """A paid request for the bench's model."""
+        return Spec(
+            **{
+                "generation_id": generation_id,
+                "runs_key": f"run_{generation_id}",
+                "api": Api.GENERATIONS,
+                "tier": Tier.PAID,
+                "lane": Lane.PAID,
+                "model": self.model.alias,
+                "model_version": self.model.version,
+                "pool": self.model.pool,
+                "input_tokens": 3,
+                "output_tokens_max": 5_000,
+                "queue_wait_ms_max": 15_000,
+                "run_ms_max": 60_000,
+                "on_disconnect": OnDisconnect.CANCEL,
+                "on_worker_loss": OnWorkerLoss.FAIL,
+                **more,
+            }
+        )
 
     async def open(self, generation_id: str, number: int = 1) -> None:
         """What the closer does at `Open`."""
@@ -323,6 +341,12 @@ class Bench:
         assert found is not None
         return found
 
+    async def kill(self) -> None:
+        """The worker is gone at once and says nothing, as by kill -9."""
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+
     async def close(self) -> None:
         if self._running is not None and not self._running.done():
             self._running.cancel()
@@ -338,8 +362,9 @@ async def bench(
     model: Model = SCRIPTED,
     engine: Engine | None = None,
     start: bool = True,
+    played: bool = True,
 ) -> AsyncIterator[Bench]:
-    made = Bench(redis_url, settings, model, engine)
+    made = Bench(redis_url, settings, model, engine, played)
     try:
         if start:
             await made.start()

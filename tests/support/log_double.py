@@ -43,9 +43,12 @@ class LogDouble:
         found = [r for p, rs in self._records.items() if p[0] == topic.name for r in rs]
         return sorted(found, key=lambda record: record.append_ms)
 
-    def send(self, topic: Topic, key: str, value: msgspec.Struct) -> "asyncio.Future[Appended]":
-        place = (topic.name, partition_of(key, self.partitions(topic)))
-        record = Record(*place, -1, 0, key, wire.encode(value))
+    def send(
+        self, topic: Topic, key: str, value: msgspec.Struct, partition: int | None = None
+    ) -> "asyncio.Future[Appended]":
+        if partition is None:
+            partition = partition_of(key, self.partitions(topic))
+        record = Record(topic.name, partition, -1, 0, key, wire.encode(value))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Appended] = loop.create_future()
         self._waiting.append((record, future))
