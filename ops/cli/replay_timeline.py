@@ -20,7 +20,7 @@ from topics.registry import ACCOUNTS_INBOX, DEAD_LETTERS, MACHINE_INBOXES, RUNS_
 from topics.topic import Topic
 from topics.wire import decode
 
-CONTENT_MARK: Final = "content"
+CONTENT_MARK: Final = "content:"
 # In which order records of one millisecond are shown: the order in which they cause each other.
 LIFE: Final = (
     "Submit",

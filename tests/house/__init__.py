@@ -1,0 +1,1 @@
+"""House rules as tests: each says what it forbids and what to write instead."""
