@@ -20,22 +20,18 @@ class AccountsSettings(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
 
-
-def local_plans(settings: AccountsSettings) -> Plans:
-    """The plans these settings say."""
-    paid = PlanTier(
-        tier=Tier.PAID,
-        messages_max=settings.messages_max_paid,
-        window_s=settings.window_s,
-        slots_max=settings.slots_max_paid,
-    )
-    return plans_of(
-        PlanTier(
+    def plans(self) -> Plans:
+        """The plans these settings say."""
+        paid = PlanTier(
+            tier=Tier.PAID,
+            messages_max=self.messages_max_paid,
+            window_s=self.window_s,
+            slots_max=self.slots_max_paid,
+        )
+        free = PlanTier(
             tier=Tier.FREE,
-            messages_max=settings.messages_max_free,
-            window_s=settings.window_s,
-            slots_max=settings.slots_max_free,
-        ),
-        paid,
-        msgspec.structs.replace(paid, tier=Tier.OPERATOR),
-    )
+            messages_max=self.messages_max_free,
+            window_s=self.window_s,
+            slots_max=self.slots_max_free,
+        )
+        return plans_of(free, paid, msgspec.structs.replace(paid, tier=Tier.OPERATOR))

@@ -1,7 +1,5 @@
 """The runs machine, keyed by conversation or request identity."""
 
-from typing import Final
-
 from processors.machine import Event, Machine, Outputs
 from processors.runs.fold import fold
 from processors.runs.starting import refused
@@ -17,12 +15,13 @@ def over_cap(event: Event) -> Outputs:
     return refused(event, event.body, ReleaseReason.CAPACITY, Code.CAPACITY_EXHAUSTED)
 
 
-RUNS: Final = Machine(
-    name="runs",
-    inbox=RUNS_INBOX,
-    envelope=RunsInbox,
-    state=Runs,
-    fold=fold,
-    next_deadline=Runs.next_deadline_ms,
-    over_cap=over_cap,
-)
+def runs_machine() -> Machine[Runs]:
+    return Machine(
+        name="runs",
+        inbox=RUNS_INBOX,
+        envelope=RunsInbox,
+        state=Runs,
+        fold=fold,
+        next_deadline=Runs.next_deadline_ms,
+        over_cap=over_cap,
+    )

@@ -3,9 +3,9 @@
 from typing import Final
 
 from processors.admission.machine import accounts_machine
-from processors.admission.settings import AccountsSettings, local_plans
+from processors.admission.settings import AccountsSettings
 
-PLANS: Final = local_plans(AccountsSettings(messages_max_free=3, messages_max_paid=6))
+PLANS: Final = AccountsSettings(messages_max_free=3, messages_max_paid=6).plans()
 ACCOUNTS: Final = accounts_machine(PLANS)
 WINDOW_S: Final = 10_800
 DAY_S: Final = 86_400

@@ -11,10 +11,14 @@ from schemas.generated.types import (
     Due,
     Finished,
     FinishReason,
+    Freed,
+    Heartbeat,
     Lane,
     LeaseExpired,
     OnDisconnect,
     OnWorkerLoss,
+    Owned,
+    OwnedEpoch,
     Probe,
     Query,
     Release,
@@ -28,6 +32,7 @@ from schemas.generated.types import (
     Terminal,
     Tier,
     Usage,
+    Used,
 )
 
 REPLIES: Final = 3
@@ -156,6 +161,44 @@ def probe(request: str, who: str = "w1", epoch: int = 1) -> Probe:
 
 def closed(request: str, epoch: int = 2) -> Closed:
     return Closed(generation_id=f"g-{request}", epoch=epoch, partial=True, code_points=20)
+
+
+def heartbeat(beat: int, *owned: tuple[str, int, int]) -> Heartbeat:
+    """`owned` are (request, epoch, output tokens)."""
+    told = tuple(
+        OwnedEpoch(generation_id=f"g-{request}", epoch=epoch, output_tokens=count)
+        for request, epoch, count in owned
+    )
+    return Heartbeat(pool="scripted", beat=beat, owned=told, slots=4)
+
+
+def owned(request: str, epoch: int = 1) -> Owned:
+    return Owned(generation_id=f"g-{request}", epoch=epoch, runs_key=f"run_{request}")
+
+
+def freed(request: str, epoch: int = 1) -> Freed:
+    return Freed(generation_id=f"g-{request}", epoch=epoch)
+
+
+def used(
+    epoch: int, who: str = "w1", output: int = 5, *, void: bool = False, granted_at_ms: int = 1
+) -> Used:
+    return Used(
+        generation_id="g-a",
+        epoch=epoch,
+        user_id="usr_1",
+        tier=Tier.FREE,
+        api=Api.GENERATIONS,
+        model="scripted",
+        model_version="scripted@1",
+        pool="scripted",
+        incarnation=who,
+        reason=FinishReason.STOP,
+        void=void,
+        usage=usage(output, estimated=output == 0),
+        granted_at_ms=granted_at_ms,
+        ended_at_ms=1_001,
+    )
 
 
 def query(tier: Tier = Tier.FREE, generation: str | None = None, user: str = "usr_1") -> Query:

@@ -14,9 +14,12 @@ import msgspec
 from processors.admission.plans import Plans
 from processors.admission.state import RETAINED_MS, Account
 from processors.machine import STATE_BYTES_MAX, Event, Machine, Outputs, stamp
+from processors.metering.state import Meter
 from processors.runs.state import TRANSITIONS, Runs
+from processors.workers.state import LEASE_MS, LIVE_S_MIN, Worker
 from schemas.generated import types as t
 from schemas.generated.types import Phase
+from topics import wire
 from topics.errors import NotSupported
 
 State = TypeVar("State", bound=msgspec.Struct)
@@ -84,6 +87,16 @@ def law_size(machine: Machine[State], log: Log) -> None:
         raw = msgspec.msgpack.encode(state)
         assert len(raw) <= STATE_BYTES_MAX
         assert msgspec.msgpack.decode(raw, type=machine.state | None) == state
+
+
+def law_wire(machine: Machine[State], log: Log) -> None:
+    """All that is told fits the record of its topic and comes back from the wire as it was."""
+    for event, _, _, outputs in steps(machine, log):
+        for output in stamp(outputs, event.event_id):
+            assert output.topic.record == type(output.value).__name__
+            assert wire.decode(type(output.value), wire.encode(output.value)) == output.value
+        ids = [output.value.event_id for output in stamp(outputs, event.event_id)]
+        assert len(set(ids)) == len(ids)
 
 
 def law_limits_hold(machine: Machine[Account], log: Log, plans: Plans) -> None:
@@ -261,6 +274,51 @@ def law_transitions(machine: Machine[Runs], log: Log) -> set[tuple[Phase, str, P
                 assert move in TRANSITIONS, move
                 seen.add(move)
     return seen
+
+
+def law_a_lease_ends_once(machine: Machine[Worker], log: Log) -> None:
+    """A grant ends by `Freed` or as expired, once; and it expires only when its incarnation said so or
+    was silent for a lease's length while the log was seen alive, or was over already."""
+    held: dict[str, int] = {}
+    heard_ms: int | None = None
+    for event, before, _, outputs in steps(machine, log):
+        body = event.body
+        over = before is not None and before.over
+        if isinstance(body, t.Owned):
+            held[body.generation_id] = max(body.epoch, held.get(body.generation_id, 0))
+            heard_ms = event.append_ms if before is None else heard_ms
+        if isinstance(body, t.Freed) and held.get(body.generation_id, 99) <= body.epoch:
+            del held[body.generation_id]
+        expired = bodies(outputs, t.LeaseExpired)
+        for one in expired:
+            assert held.pop(one.generation_id, None) == one.epoch, one
+            assert one.incarnation == event.key
+            if isinstance(body, t.Due):
+                assert heard_ms is not None
+                assert event.append_ms - heard_ms >= LEASE_MS
+                assert body.live_s >= LIVE_S_MIN
+            else:
+                assert over or isinstance(body, t.Left)
+        if over or any(fact.kind is t.WorkerKind.LEFT for fact in facts(outputs, t.WorkerFact)):
+            assert not held, "a lease outlived its incarnation"
+        if (
+            isinstance(body, t.Heartbeat)
+            and not over
+            and body.beat >= (before.beat if before else 0)
+        ):
+            heard_ms = event.append_ms
+
+
+def law_usage_told_once(machine: Machine[Meter], log: Log) -> None:
+    """One usage fact for each epoch and incarnation, until the generation is forgotten."""
+    told: set[tuple[int, str]] = set()
+    for event, _, after, outputs in steps(machine, log):
+        if after is None:
+            told.clear()
+        for fact in facts(outputs, t.UsageFact):
+            one = (fact.epoch, event.body.incarnation)
+            assert one not in told
+            told.add(one)
 
 
 def facts(outputs: Outputs, *kinds: type) -> list[Any]:

@@ -12,14 +12,17 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from processors.machine import Event
-from schemas.generated.types import FinishReason, ReleaseReason, StopReason, Terminal, Tier
+from schemas.generated.types import FinishReason, Left, ReleaseReason, StopReason, Terminal, Tier
 from tests.processors.events import (
     claim,
     closed,
     consume,
     due,
     finished,
+    freed,
+    heartbeat,
     lease_expired,
+    owned,
     probe,
     query,
     release,
@@ -27,6 +30,7 @@ from tests.processors.events import (
     start,
     stop,
     submit,
+    used,
 )
 from tests.processors.story import T0_MS
 
@@ -35,7 +39,14 @@ HOUR_MS: Final = 3_600 * SECOND_MS
 BRISK_MS: Final = (0, 1, 30, 400, 2 * SECOND_MS)
 SHORT_MS: Final = (*BRISK_MS * 3, 20 * SECOND_MS)
 """Gaps within the retention."""
-LONG_MS: Final = (*BRISK_MS * 3, 20 * SECOND_MS, 700 * SECOND_MS, 2 * HOUR_MS, 25 * HOUR_MS)
+LONG_MS: Final = (
+    *BRISK_MS * 3,
+    10 * SECOND_MS,
+    20 * SECOND_MS,
+    700 * SECOND_MS,
+    2 * HOUR_MS,
+    25 * HOUR_MS,
+)
 """Gaps over every deadline there is."""
 LENGTH_MAX: Final = 40
 
@@ -55,6 +66,25 @@ def account_logs(gaps_ms: tuple[int, ...] = LONG_MS) -> Logs:
 def run_logs(gaps_ms: tuple[int, ...] = LONG_MS) -> Logs:
     """Logs of one key's runs: two generations, two workers, every event at any time."""
     return _logs("run_1", _run_universe(), gaps_ms)
+
+
+def worker_logs(gaps_ms: tuple[int, ...] = LONG_MS) -> Logs:
+    """Logs of one incarnation: heartbeats, grants, ends, silences, a log that was away."""
+    return _logs("w1", _worker_universe(), gaps_ms)
+
+
+def metering_logs() -> Logs:
+    """Logs of one generation's usage."""
+    universe = [used(epoch, who) for epoch in (1, 2) for who in ("w1", "w2")]
+    universe += [used(1, output=0), used(1, void=True)]
+    return _logs("g-a", [*universe, due()], LONG_MS)
+
+
+def _worker_universe() -> Universe:
+    universe: list[Any] = [heartbeat(beat, ("r0", 1, 10 * beat)) for beat in range(6)]
+    for name in ("r0", "r1", "r2"):
+        universe += [owned(name), owned(name), owned(name, 2), freed(name), freed(name, 2)]
+    return [*universe, Left(beat=9), *[due()] * 3, due(live_s=4), due(live_s=9)]
 
 
 def _account_universe() -> Universe:

@@ -1,7 +1,7 @@
 """Five seeded bugs, each of which must break a law: proof that the laws bite.
 
 A bug is made by wrapping a machine's fold, so that the code under test stays whole. The fifth, an offset
-committed before its acknowledgement, is the shell's: `test_offset_before_its_acknowledgement_bites.py`.
+committed before its acknowledgement, is the shell's and is seeded in `test_shell.py`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from processors.admission.state import Account, Admission, Window
 from processors.machine import Event, Machine, Outputs
-from processors.runs.machine import RUNS
+from processors.runs.machine import runs_machine
 from processors.runs.state import Runs
 from schemas.generated.types import (
     Claim,
@@ -30,6 +30,7 @@ from tests.processors import laws
 from tests.processors.accounts import ACCOUNTS, PLANS
 from tests.processors.logs import SHORT_MS, Logs, account_logs, run_logs
 
+RUNS = runs_machine()
 RunsFold = Callable[[Runs | None, Event], tuple[Runs | None, Outputs]]
 AccountFold = Callable[[Account | None, Event], tuple[Account | None, Outputs]]
 

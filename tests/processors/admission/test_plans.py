@@ -3,7 +3,7 @@
 import pytest
 
 from processors.admission.plans import plan_version, plans_of, window_end_ms, window_start_ms
-from processors.admission.settings import AccountsSettings, local_plans
+from processors.admission.settings import AccountsSettings
 from schemas.generated.types import PlanTier, Tier
 from topics.errors import SettingsError
 from topics.runtime.settings import read
@@ -27,7 +27,7 @@ def test_windows_are_aligned_to_utc(now_ms: int, start_ms: int) -> None:
 
 
 def test_the_local_plans_are_the_documents_example() -> None:
-    plans = local_plans(read(AccountsSettings, "ACCOUNTS", {}))
+    plans = read(AccountsSettings, "ACCOUNTS", {}).plans()
     assert plans.of(Tier.FREE) == plans.of(Tier.UNKNOWN) == FREE
     for tier in (Tier.PAID, Tier.OPERATOR):
         plan = plans.of(tier)
@@ -40,7 +40,7 @@ def test_settings_move_the_bounds() -> None:
         "MILENA_ACCOUNTS_SLOTS_MAX_PAID": "9",
         "MILENA_ACCOUNTS_WINDOW_S": "60",
     }
-    plans = local_plans(read(AccountsSettings, "ACCOUNTS", env))
+    plans = read(AccountsSettings, "ACCOUNTS", env).plans()
     assert plans.of(Tier.FREE).messages_max == 3
     assert plans.of(Tier.OPERATOR).slots_max == 9
     assert plans.of(Tier.PAID).window_s == 60

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 
 from processors.machine import Event
-from processors.runs.machine import RUNS
+from processors.runs.machine import runs_machine
 from processors.runs.state import CLOSED_MAX, TRANSITIONS
 from schemas.generated.types import Phase
 from tests.processors import laws
@@ -11,6 +11,7 @@ from tests.processors.events import claim, closed, due, finished, lease_expired,
 from tests.processors.logs import restarts, run_logs, timed
 
 LOGS = run_logs()
+RUNS = runs_machine()
 
 
 @given(LOGS, restarts)

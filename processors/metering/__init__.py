@@ -1,0 +1,1 @@
+"""Metering: the tokens of every computed epoch, told once."""

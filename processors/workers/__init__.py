@@ -1,0 +1,1 @@
+"""Workers: which incarnations live, and whose epochs are lost with one that does not."""
