@@ -16,17 +16,16 @@ PR_SET_PDEATHSIG = 1
 
 
 def become(parent: int, command: list[str]) -> None:
-    """Replaces this process by the command.
-
-    Raises:
-        OSError: when the command cannot be run.
-    """
+    """Replaces this process by the command, or ends with what hinders that."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         if os.getppid() != parent:
             # It died between the fork and the line above: nobody would ever stop the part.
             sys.exit("the supervisor is gone")
-    os.execvp(command[0], command)  # noqa: S606
+    try:
+        os.execvp(command[0], command)  # noqa: S606
+    except OSError as error:
+        sys.exit(f"{command[0]}: {error.strerror}")
 
 
 if __name__ == "__main__":

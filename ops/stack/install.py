@@ -16,7 +16,7 @@ APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=60")
 
 async def redis_server(env: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Does nothing where a server is installed, no root is at work, or there is no apt-get."""
-    path = env.get("PATH")
+    path = env.get("PATH", "")
     if redis.installed_version(path) is not None:
         return
     if os.geteuid() != 0 or shutil.which(APT[0], path=path) is None:

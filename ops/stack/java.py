@@ -68,7 +68,7 @@ def _binaries(env: Mapping[str, str], root: Path) -> Iterator[Path]:
     for home in homes:
         if (home / "bin" / "java").is_file():
             yield home / "bin" / "java"
-    on_path = shutil.which("java", path=env.get("PATH"))
+    on_path = shutil.which("java", path=env.get("PATH", ""))
     if on_path:
         yield Path(on_path)
 

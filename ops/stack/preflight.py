@@ -95,7 +95,7 @@ def _java(wanted: set[str], env: Mapping[str, str]) -> Iterator[Finding]:
 def _maven(settings: StackSettings, wanted: set[str], env: Mapping[str, str]) -> Iterator[Finding]:
     names = [name for name in ARTIFACTS if name in wanted]
     missing = [name for name in names if cached(ARTIFACTS[name], settings.cache) is None]
-    maven = shutil.which("mvn", path=env.get("PATH"))
+    maven = shutil.which("mvn", path=env.get("PATH", ""))
     yield Finding(
         name="maven",
         ok=maven is not None,
@@ -115,7 +115,7 @@ def _maven(settings: StackSettings, wanted: set[str], env: Mapping[str, str]) ->
 
 
 def _redis(env: Mapping[str, str]) -> Finding:
-    found = redis.installed_version(env.get("PATH"))
+    found = redis.installed_version(env.get("PATH", ""))
     least = ".".join(map(str, redis.VERSION_LEAST))
     if found is None:
         return Finding(
@@ -134,7 +134,7 @@ def _redis(env: Mapping[str, str]) -> Finding:
 
 
 def _node(env: Mapping[str, str]) -> Finding:
-    node = shutil.which("node", path=env.get("PATH"))
+    node = shutil.which("node", path=env.get("PATH", ""))
     version = _told_version([node, "--version"]) if node else None
     return Finding(
         name="node",

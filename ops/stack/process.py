@@ -103,13 +103,13 @@ def alive(pid_file: Path) -> int | None:
     return pid if started != -1 and start_time(pid) == started else None
 
 
-def reap_leftovers(run: Path) -> list[str]:
+def reap_leftovers(run: Path, deadline_s: float = LEFTOVER_S_MAX) -> list[str]:
     """Ends parts of a supervisor that was killed, and removes their pid files. Returns names."""
     left = {file: pid for file in run.glob("*.pid") if (pid := alive(file)) is not None}
     for pid in left.values():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGTERM)
-    until = time.monotonic() + LEFTOVER_S_MAX
+    until = time.monotonic() + deadline_s
     while any(alive(file) for file in left) and time.monotonic() < until:
         time.sleep(0.05)
     for file, pid in left.items():

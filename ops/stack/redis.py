@@ -49,7 +49,7 @@ def configuration(settings: StackSettings) -> str:
     )
 
 
-def installed_version(path: str | None = None) -> tuple[Path, tuple[int, ...]] | None:
+def installed_version(path: str) -> tuple[Path, tuple[int, ...]] | None:
     """The server on PATH and its version, or None where there is none that answers."""
     binary = shutil.which(BINARY, path=path)
     if binary is None:

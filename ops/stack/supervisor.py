@@ -75,6 +75,7 @@ class Supervisor:
         finally:
             everything.cancel()
             stopping.cancel()
+            await asyncio.gather(everything, stopping, return_exceptions=True)
         if self._failed.done():
             raise self._failed.result()
 

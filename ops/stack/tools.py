@@ -32,7 +32,7 @@ def find_tools(settings: StackSettings, wanted: set[str], env: Mapping[str, str]
             return None
         return content(folder), java
 
-    server = redis.installed_version(env.get("PATH")) if "redis" in wanted else None
+    server = redis.installed_version(env.get("PATH", "")) if "redis" in wanted else None
     return Tools(
         kafka=served("kafka"),
         cassandra=served("cassandra"),
