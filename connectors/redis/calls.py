@@ -7,6 +7,7 @@ run twice: after a broken connection a batch is sent once more.
 import asyncio
 from typing import Any, Final
 
+import hiredis
 import msgspec
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
@@ -92,7 +93,7 @@ class Calls:
             self._lanes.append(asyncio.create_task(self._lane(), name="redis-calls"))
 
     async def _lane(self) -> None:
-        connection = new_connection(self._settings, self._settings.deadline_s)
+        connection = new_connection(self._settings)
         batch: list[_Call] = []
         try:
             while True:
@@ -122,7 +123,7 @@ class Calls:
         commands = [call.command for call in batch]
         if connection.is_connected:
             try:
-                answers = await _round(connection, commands)
+                answers = await self._round(connection, commands)
             except LinkBroken:
                 # An idle connection may have died unseen; a fresh one decides.
                 await connection.disconnect(nowait=True)
@@ -132,27 +133,34 @@ class Calls:
         unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
             whole = [batch[at].instead or batch[at].command for at in unknown]
-            for at, answer in zip(unknown, await _round(connection, whole), strict=True):
+            for at, answer in zip(unknown, await self._round(connection, whole), strict=True):
                 answers[at] = answer
         for call, answer in zip(batch, answers, strict=True):
             _settle(call, answer)
+
+    async def _round(
+        self, connection: AbstractConnection, commands: list[tuple[Argument, ...]]
+    ) -> list[Any]:
+        """One write, all answers. One deadline for all: a connection that misses it is given up,
+        so no answer can be taken for another call's."""
+        answers: list[Any] = []
+        async with asyncio.timeout(self._settings.deadline_s):
+            await connection.send_packed_command(
+                [hiredis.pack_command(command) for command in commands],  # type: ignore[arg-type]
+                check_health=False,
+            )
+            for _ in commands:
+                try:
+                    answers.append(await connection.read_response(disable_decoding=True))
+                except ResponseError as error:
+                    answers.append(error)
+        return answers
 
     async def _round_on_fresh(
         self, connection: AbstractConnection, commands: list[tuple[Argument, ...]]
     ) -> list[Any]:
         await connect(connection, self._settings.deadline_s)
-        return await _round(connection, commands)
-
-
-async def _round(connection: AbstractConnection, commands: list[tuple[Argument, ...]]) -> list[Any]:
-    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-    answers: list[Any] = []
-    for _ in commands:
-        try:
-            answers.append(await connection.read_response(disable_decoding=True))
-        except ResponseError as error:
-            answers.append(error)
-    return answers
+        return await self._round(connection, commands)
 
 
 def _settle(call: _Call, answer: Any) -> None:

@@ -19,15 +19,15 @@ BROKEN = (LinkBroken, NoAnswer, OSError, asyncio.TimeoutError)
 """What a connection raises when it must be made anew."""
 
 
-def new_connection(settings: RedisSettings, read_timeout_s: float | None) -> AbstractConnection:
-    """Not connected yet. `read_timeout_s` None waits for ever in a read."""
+def new_connection(settings: RedisSettings) -> AbstractConnection:
+    """Not connected yet. Reads and writes wait for ever: deadlines are the caller's."""
     options: dict[str, Any] = dict(parse_url(settings.url))
     kind: type[AbstractConnection] = options.pop("connection_class", Connection)
     return kind(
         **options,
         protocol=2,
         driver_info=None,
-        socket_timeout=read_timeout_s,
+        socket_timeout=None,
         socket_connect_timeout=settings.deadline_s,
         retry=Retry(NoBackoff(), 0),
     )

@@ -108,7 +108,7 @@ class PushConnection:
     async def _keep(self) -> None:
         pause_s = 0.0
         while True:
-            connection = new_connection(self._settings, None)
+            connection = new_connection(self._settings)
             since_s = elapsed_s()
             try:
                 await connect(connection, self._settings.deadline_s)
