@@ -58,32 +58,38 @@ class Process:
         self._waits_for = {"worker": "starting"}
 
     async def run(self) -> int:
-        """The exit code."""
-        loop = asyncio.get_running_loop()
+        """The exit code.
+
+        Raises:
+            SettingsError, TopologyError, Unfit: refuse to start.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
         port = OperatorPort("127.0.0.1", self._process.operator_port, self._missing)
         port.start()
+        calls = Calls(self._redis)
+        try:
+            return await self._serve(calls)
+        finally:
+            await self._close(calls.close)
+            port.close()
+
+    async def _serve(self, calls: Calls) -> int:
         topics = topics_of(self._model)
         await asyncio.to_thread(check, self._kafka.bootstrap, topics, self._kafka.local)
-        calls = Calls(self._redis)
         version = await self._reached("redis", lambda: check_policy(calls))
         store = await self._reached("store", lambda: CqlStore.open(self._store))
         if version is None or store is None:
             return 0
         _log.info("worker starts", pool=self._model.pool, redis=version)
-        log = KafkaLog(self._kafka, loop, self._fatal)
+        log = KafkaLog(self._kafka, asyncio.get_running_loop(), self._fatal)
         outside = outside_of(self._model, log, calls, store)
-        name = self._process.incarnation_name
-        self._worker = Worker(outside, self._settings, self._model, name)
+        self._worker = Worker(outside, self._settings, self._model, self._process.incarnation_name)
         if self._stop.is_set():
             self._worker.stop()
-        # What was made so far lives as long as the process: no collection needs to look at it.
-        gc.collect()
-        gc.freeze()
         reason = await self._worker.run()
         _log.info("worker ended", reason=reason)
-        await self._close(outside.engine.close, calls.close, store.close)
+        await self._close(outside.engine.close, store.close)
         log.close(CLOSE_S_MAX)
         return 0 if reason is None else EXIT_RESTART
 
@@ -138,6 +144,8 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(code)
 
+    # What was imported lives as long as the process: no collection needs to look at it again.
+    gc.freeze()
     uvloop.run(run())
 
 
