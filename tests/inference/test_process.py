@@ -21,7 +21,8 @@ from connectors.store.memory import MemoryStore
 from connectors.store.settings import StoreSettings
 from inference import __main__ as process
 from inference.wiring import topics_of
-from tests.inference.support import Clock, until
+from tests.inference.played import Clock
+from tests.inference.support import until
 from tests.support.redis_server import RedisServer, free_port
 from topics.errors import SettingsError
 from topics.models import SCRIPTED
