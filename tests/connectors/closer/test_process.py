@@ -71,16 +71,22 @@ class Log:
 
 
 class Watching(MemoryStore):
-    """Notes whether a terminal was already visible when the final row was written."""
+    """While the final row is written: was a terminal visible already, may a worker still append?"""
 
     reader: StreamReader
+    writer: StreamWriter
     terminal_seen_first = False
+    late: AppendCode | None = None
 
     async def put_result(self, row: Result, phase: RowPhase) -> None:
         if row.ended:
             with contextlib.suppress(RedisAway):
                 entries = await self.reader.read(row.generation_id, None)
                 self.terminal_seen_first |= any(entry.terminal for entry in entries)
+                last = entries[-1].sequence if entries else 0
+                data = delta(0, "late")
+                late = await self.writer.append(row.generation_id, 1, last + 1, "text.delta", data)
+                self.late = late.code
         await super().put_result(row, phase)
 
 
@@ -92,7 +98,7 @@ class House:
         self.writer = StreamWriter(self.calls)
         self.reader = StreamReader(self.calls)
         self.store = Watching(time.monotonic, StoreSettings())
-        self.store.reader = self.reader
+        self.store.reader, self.store.writer = self.reader, self.writer
         self.log = Log()
         settings = CloserSettings(tries_max=4, pause_s_first=0.02, pause_s_max=0.1)
         self.closer = Closer(settings, self.calls, self.store, self.log)  # type: ignore[arg-type]
@@ -173,6 +179,7 @@ async def test_a_completed_answer_ends_row_first(house: House) -> None:
         ("2-3", "completed"),
     ]
     assert not house.store.terminal_seen_first
+    assert house.store.late is AppendCode.FENCED
     (topic, key, event) = house.log.sent[0]
     assert (topic, key) == (RUNS_INBOX.name, "run_1")
     assert event.body == Closed(generation_id=GEN, epoch=2, partial=True, code_points=11)
@@ -215,8 +222,7 @@ async def test_a_worker_that_goes_on_is_fenced_before_the_text_is_taken(house: H
     await house.tell(
         ended(terminal=Terminal.FAILED, finish_reason=FinishReason.BACKEND_DEAD, keep_row=False)
     )
-    late = await house.writer.append(GEN, 1, 2, "text.delta", delta(3, "lo"))
-    assert late.code is AppendCode.FENCED
+    assert house.store.late is AppendCode.FENCED
     row = await house.store.result(GEN)
     assert row is not None
     assert (row.text, row.status, row.partial) == ("hel", ResultStatus.FAILED, True)

@@ -147,6 +147,17 @@ async def test_a_mark_that_was_lost_makes_no_second_terminal(
     assert (await writer.append(GEN, 3, 1, "x", b"{}")).code is AppendCode.FENCED
 
 
+async def test_a_stream_lost_after_its_end_is_not_ended_anew(
+    closer: StreamCloser, server: RedisServer, reader: StreamReader
+) -> None:
+    await closer.open_(GEN, 1, 1, order())
+    await closer.end(GEN, closing(None, 1))
+    server.raw(b"DEL", b"gen:{gen_1}")
+    again = await closer.end(GEN, closing(None, 5, snapshot="x"))
+    assert again == EndAnswer(EndCode.ENDED, (2, 1))
+    assert await reader.read(GEN, None) == []
+
+
 async def test_an_end_on_another_stream_than_was_seen_changes_nothing(
     closer: StreamCloser, writer: StreamWriter, server: RedisServer, reader: StreamReader
 ) -> None:

@@ -104,6 +104,15 @@ async def test_a_higher_epoch_fences_a_lower_one(
     assert [entry.id for entry in await reader.read(GEN, None)] == [(1, 1), (2, 2)]
 
 
+async def test_an_append_of_a_higher_epoch_fences_even_where_its_stream_is_lost(
+    writer: StreamWriter, closer: StreamCloser, server: RedisServer
+) -> None:
+    await closer.open_(GEN, 1, 1, order())
+    await writer.append(GEN, 2, 1, "text.delta", delta(0, "a"))
+    server.raw(b"DEL", b"gen:{gen_1}")
+    assert (await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))).code is AppendCode.FENCED
+
+
 async def test_the_stream_itself_refuses_an_old_epoch_after_control_was_made_anew(
     writer: StreamWriter, closer: StreamCloser, server: RedisServer
 ) -> None:
