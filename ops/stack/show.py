@@ -36,7 +36,7 @@ class Show(Protocol):
     def report(self, report: Report) -> None: ...
 
     def settled(self) -> None:
-        """The start is over: from here on only changes are news."""
+        """The start is over, one way or another: from here on only changes are news."""
 
 
 def sentence(report: Report) -> str | None:
@@ -81,6 +81,7 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._settled = False
 
     def say(self, text: str) -> None:
         self._write({"said": text})
@@ -92,7 +93,9 @@ class JsonLines:
         self._write({"part": report})
 
     def settled(self) -> None:
-        self._write({"settled": True})
+        if not self._settled:
+            self._settled = True
+            self._write({"settled": True})
 
     def _write(self, value: object) -> None:
         print(msgspec.json.encode(value).decode(), file=self._out, flush=True)
@@ -106,6 +109,7 @@ class LiveTable:
         self._reports: dict[str, Report] = {}
         self._fetching: dict[str, str] = {}
         self._live: Live | None = None
+        self._settled = False
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -116,15 +120,15 @@ class LiveTable:
 
     def report(self, report: Report) -> None:
         self._reports[report.name] = report
+        if not self._settled:
+            self._begin()
+            return
         text = sentence(report)
-        if self._live is None and text is not None and report.state is not State.DONE:
+        if text is not None:
             self.say(text)
 
-    def begin(self) -> None:
-        """Starts to draw the parts."""
-        self._begin()
-
     def settled(self) -> None:
+        self._settled = True
         if self._live is not None:
             self._live.stop()
             self._live = None

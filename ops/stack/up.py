@@ -41,15 +41,19 @@ def up(settings: StackSettings, env: Mapping[str, str], show: Show, *, infra_onl
     try:
         return asyncio.run(_run(settings, env, show, infra_only=infra_only))
     except Refused as error:
-        show.settled()
-        show.say(str(error))
-        return REFUSED
+        return _end(show, str(error), REFUSED)
     except StackError as error:
-        show.settled()
-        show.say(f"error: {error}")
-        return FAILED
+        return _end(show, f"error: {error}", FAILED)
     finally:
+        # A cancelled start must give the terminal back as it was.
+        show.settled()
         lock.release()
+
+
+def _end(show: Show, text: str, code: int) -> int:
+    show.settled()
+    show.say(text)
+    return code
 
 
 async def _run(
@@ -67,8 +71,10 @@ async def _run(
         prepared.cancel()
         await asyncio.gather(prepared, return_exceptions=True)
         return 0
-    await prepared
     stopping.cancel()
+    await prepared
+    if stop.is_set():
+        return 0
     return await _supervise(settings, env, show, signals, infra_only=infra_only)
 
 
@@ -80,8 +86,9 @@ async def _prepare(
     wanted = wanted_infra(settings)
     if "redis" in wanted:
         await install.redis_server(env, show.say)
-    refuse(inspect(settings, env, infra_only=infra_only))
-    _tell_tools(env, wanted, show)
+    findings = inspect(settings, env, infra_only=infra_only)
+    refuse(findings)
+    _tell_tools(findings, show)
     fetched = [name for name in ARTIFACTS if name in wanted and find_java(name, env)]
     await fetch_all(fetched, settings.cache, show.progress)
     prepare(settings)
@@ -96,11 +103,15 @@ def refuse(findings: list[Finding]) -> None:
         raise Refused("\n".join(lines))
 
 
-def _tell_tools(env: Mapping[str, str], wanted: set[str], show: Show) -> None:
-    if "registry" in wanted and find_java("registry", env) is None:
-        show.say(
-            "registry: no Java 21 or newer, so it is left out; schema ids are the committed ones"
-        )
+def _tell_tools(findings: list[Finding], show: Show) -> None:
+    """What was found of the tools whose version matters, and what goes on without one."""
+    for finding in findings:
+        if not finding.name.startswith(("java", "redis")):
+            continue
+        if finding.ok:
+            show.say(f"{finding.name:<19} {finding.detail}")
+        else:
+            show.say(f"{finding.name:<19} {finding.detail}, so it is left out: {finding.fix}")
 
 
 async def _supervise(
