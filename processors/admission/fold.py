@@ -55,6 +55,9 @@ def submit(plans: Plans, account: Account, event: Event, body: Submit) -> tuple[
         body.fingerprint,
     ):
         return account, _refused(plans, event, body, refusal, refusal.counters.at_ms)
+    replaced = account.replaced.get(request_mark)
+    if replaced is not None and replaced.generation_id == body.spec.generation_id:
+        return account, _admitted(plans, event, body, replaced.request.counters)
     if known is not None:
         if known.request.fingerprint != body.fingerprint:
             return account, _repeated(plans, account, event, body, known, same=False)

@@ -23,6 +23,7 @@ from topics.topic import HOUR_MS
 RETAINED_MS: Final = 24 * HOUR_MS
 """How long a repeat is recognised after the end; active admissions never expire."""
 REFUSALS_MAX: Final = 64
+REPLACED_MAX: Final = 16
 IDENTITIES_MAX: Final = 500
 """Identities, active and past, that surely fit under the state's hard cap. Beyond them nothing is
 admitted: an account that first met the cap at a `Settle` would lose a slot for ever."""
@@ -146,6 +147,9 @@ class Account(msgspec.Struct, frozen=True, array_like=True):
     """By mark of the request id, first refused first."""
     windows: dict[int, Window] = {}
     """By start, epoch milliseconds."""
+    replaced: dict[bytes, Past] = {}
+    """Admissions whose key was decided afresh since, by mark: a late repeat of one must not bring
+    its ended generation back."""
 
     def find(self, identity: bytes) -> Known | None:
         """What holds this identity, active before past."""
@@ -162,9 +166,7 @@ class Account(msgspec.Struct, frozen=True, array_like=True):
         return None
 
     def with_refusal(self, request_mark: bytes, refusal: Refusal) -> "Account":
-        refusals = {**self.refusals, request_mark: refusal}
-        if len(refusals) > REFUSALS_MAX:
-            del refusals[next(iter(refusals))]
+        refusals = _bounded({**self.refusals, request_mark: refusal}, REFUSALS_MAX)
         return msgspec.structs.replace(self, refusals=refusals)
 
     def with_admission(
@@ -172,14 +174,14 @@ class Account(msgspec.Struct, frozen=True, array_like=True):
     ) -> "Account":
         """The admission's own record replaces a past one of its identity."""
         active = {**self.active, generation_id: admission}
-        past = self.past
+        past, replaced = self.past, self.replaced
         if admission.identity in past:
             past = {**past}
-            del past[admission.identity]
+            old = past.pop(admission.identity)
+            replaced = _bounded({**replaced, old.request.mark: old}, REPLACED_MAX)
         kept = _needed(self.windows, active, admission.request.counters.at_ms)
-        return msgspec.structs.replace(
-            self, active=active, past=past, windows={**kept, start_ms: window}
-        )
+        windows = {**kept, start_ms: window}
+        return Account(active, past, self.refusals, windows, replaced)
 
     def consumed(self, generation_id: str) -> "Account":
         """The active admission's hold is spent in the window it was taken from."""
@@ -208,15 +210,17 @@ class Account(msgspec.Struct, frozen=True, array_like=True):
         """Without what nobody needs any more at `now_ms`; None where nothing is left."""
         past = _later(self.past, now_ms, lambda one: one.ended_at_ms)
         refusals = _later(self.refusals, now_ms, lambda one: one.counters.at_ms)
+        replaced = _later(self.replaced, now_ms, lambda one: one.ended_at_ms)
         windows = _needed(self.windows, self.active, now_ms)
-        if not (past or refusals or windows or self.active):
+        if not (past or refusals or replaced or windows or self.active):
             return None
-        return Account(self.active, past, refusals, windows)
+        return Account(self.active, past, refusals, windows, replaced)
 
     def next_deadline_ms(self) -> int | None:
         """When something expires next: a record, or at last the window."""
         firsts = [past.ended_at_ms for past in _first(self.past)]
         firsts += [refusal.counters.at_ms for refusal in _first(self.refusals)]
+        firsts += [past.ended_at_ms for past in _first(self.replaced)]
         if firsts:
             return min(firsts) + RETAINED_MS
         if self.windows and not self.active:
@@ -240,6 +244,13 @@ def _needed(
         for start_ms, window in windows.items()
         if window.end_ms > now_ms or start_ms in referred
     }
+
+
+def _bounded(records: dict[Key, Value], most: int) -> dict[Key, Value]:
+    """The records, a fresh dict, without the oldest where they are one too many."""
+    if len(records) > most:
+        del records[next(iter(records))]
+    return records
 
 
 def _first(records: dict[Key, Value]) -> Iterator[Value]:

@@ -5,8 +5,6 @@ dead for good: its epochs went to nobody else but ended, and what is granted to 
 process that lives on takes a new incarnation.
 """
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from processors.machine import UNSTAMPED, Event, Output, Outputs
@@ -26,6 +24,7 @@ from schemas.generated.types import (
     LeaseExpired,
     Left,
     Owned,
+    OwnedEpoch,
     WorkerFact,
     WorkerKind,
 )
@@ -73,10 +72,10 @@ def _heartbeat(worker: Worker | None, event: Event, body: Heartbeat) -> Change:
     return alive, (_fact(event, alive, WorkerKind.JOINED, 0),)
 
 
-def _counted(lease: Lease, told: Any) -> Lease:
+def _counted(lease: Lease, told: OwnedEpoch | None) -> Lease:
     if told is None or told.epoch != lease.epoch:
         return lease
-    return replace(lease, output_tokens=max(lease.output_tokens, told.output_tokens))
+    return Lease(lease.epoch, lease.runs_key, max(lease.output_tokens, told.output_tokens))
 
 
 def _owned(worker: Worker | None, event: Event, body: Owned) -> Change:

@@ -163,7 +163,7 @@ def law_repeat_is_never_decided_anew(machine: Machine[Account], log: Log) -> Non
     first: dict[str, Outputs] = {}
     holder: dict[bytes, str] = {}
     unbound: set[str] = set()
-    for event, _, _, outputs in steps(machine, log):
+    for event, before, after, outputs in steps(machine, log):
         unbound |= {fact.generation_id for fact in facts(outputs, t.SettlementFact) if _frees(fact)}
         if not isinstance(event.body, t.Submit):
             continue
@@ -179,11 +179,12 @@ def law_repeat_is_never_decided_anew(machine: Machine[Account], log: Log) -> Non
             assert decidable, f"{body.request_id} refused, though its key is known"
         elif isinstance(reply, t.Repeated):
             assert reply.generation_id == held_by
-            assert not (was is None and not reply.same)
+            assert was is not None, f"{body.request_id} was admitted before"
+        elif repeat and was is None:
+            assert outputs == first[body.request_id]
+            assert _active(before).keys() == _active(after).keys(), "admitted a second time"
         elif reply is None:
-            same = held_by == body.spec.generation_id
-            assert decidable or same, f"{body.request_id} admitted beside {held_by}"
-            assert was is not None or outputs == first[body.request_id]
+            assert decidable, f"{body.request_id} admitted beside {held_by}"
             first[body.request_id] = outputs
             holder[body.identity] = body.spec.generation_id
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from processors.admission.state import IDENTITIES_MAX, REFUSALS_MAX, Account
-from processors.machine import STATE_BYTES_MAX, Event
+from processors.admission.state import IDENTITIES_MAX, REFUSALS_MAX, REPLACED_MAX, Account
+from processors.machine import STATE_BYTES_MAX, Event, Outputs
 from processors.stored import encode_state
 from schemas.generated.types import (
     Abandon,
@@ -19,6 +19,7 @@ from schemas.generated.types import (
     Phase,
     Reassign,
     Refused,
+    Release,
     ReleaseReason,
     RunState,
     Start,
@@ -105,10 +106,15 @@ STORIES: dict[str, list[Line]] = {
         (2, submit("a", "k"), "run_1 start g-a; +admitted 0+1/3 s1"),
         (2, submit("b", "k", content="x"), "b repeated g-a other failed; +conflict 0+0/3 s0"),
         (3, submit("c", "k"), "run_1 start g-c; +admitted 0+1/3 s1"),
-        (4, submit("a", "k"), "a repeated g-c same running; +repeated 0+1/3 s1"),
+        # A late repeat of the first request: its old answer, and no second life.
+        (4, submit("a", "k"), "run_1 start g-a; +admitted 0+1/3 s1"),
         (5, release("a"), ""),
-        (6, settle("c", Terminal.FAILED), "+consumed 1+0/3 s1; +settled 1+0/3 s0"),
-        (7, submit("d", "k"), "d repeated g-c same failed; +repeated 1+0/3 s0"),
+        (5, release("c"), "+released 0+0/3 s0"),
+        (6, submit("a", "k"), "run_1 start g-a; +admitted 0+1/3 s1"),
+        (6, query(), "q limits messages 0+0/3, slots 0+0/2"),
+        (7, submit("d", "k"), "run_1 start g-d; +admitted 0+1/3 s1"),
+        (8, settle("d", Terminal.FAILED), "+consumed 1+0/3 s1; +settled 1+0/3 s0"),
+        (9, submit("e", "k"), "e repeated g-d same failed; +repeated 1+0/3 s0"),
     ],
     "not so where its user cancelled it": [
         (0, submit("a", "k"), "run_1 start g-a; +admitted 0+1/3 s1"),
@@ -239,32 +245,31 @@ def test_refusals_are_bounded_oldest_out() -> None:
 def test_a_full_account_fits_under_the_cap_and_still_ends_what_it_has() -> None:
     """At the bound of identities a request is refused, retryable; nothing that ends is ever lost."""
     state: Account | None = None
+
+    def take(body: Any, number: int) -> Outputs:
+        nonlocal state
+        state, outputs = ACCOUNTS.fold(state, _event("e", body, number * WINDOW_S))
+        return outputs
+
     for number in range(IDENTITIES_MAX):
-        request = f"{number:036d}"
-        # Ids as long as the real ones: gen_<ULID>.
-        body = submit(request, request)
-        long = spec(f"gen_{number:026d}", tier=Tier.PAID)
-        ended = settle(request)
-        for step in (
-            replace(body, spec=long),
-            replace(ended, generation_id=long.generation_id),
-        )[: 1 if number >= IDENTITIES_MAX - 3 else 2]:
-            state, _ = ACCOUNTS.fold(state, _event("e", step, number * WINDOW_S))
-    last_s = IDENTITIES_MAX * WINDOW_S
+        # Ids are as long as the real ones, gen_<ULID>.
+        for again in range(2 if number < REPLACED_MAX else 1):
+            if again:
+                take(Release(generation_id=f"gen_{number:026d}"), number)
+            generation = f"gen_{number + again * IDENTITIES_MAX:026d}"
+            body = submit(f"{number}-{again}", str(number))
+            take(replace(body, spec=spec(generation, tier=Tier.PAID)), number)
+        if number < IDENTITIES_MAX - 3:
+            take(replace(settle("x"), generation_id=generation), number)
     for number in range(REFUSALS_MAX):
-        state, outputs = ACCOUNTS.fold(
-            state, _event("e", submit(f"x{number:036d}", f"x{number}"), last_s)
-        )
+        outputs = take(submit(f"x{number}", f"x{number}"), IDENTITIES_MAX)
         refused = _refused(outputs[0].value)
         assert (refused.code, refused.retryable) == ("quota_service_unavailable", True)
     assert state is not None
-    assert len(state.refusals) == REFUSALS_MAX
-    assert len(encode_state(state)) < STATE_BYTES_MAX - 256
-    for generation_id in list(state.active):
-        state, outputs = ACCOUNTS.fold(
-            state, _event("e", replace(settle("x"), generation_id=generation_id), last_s)
-        )
-        assert len(outputs) == 2
+    sizes = (len(state.past), len(state.active), len(state.replaced), len(state.refusals))
+    assert sizes == (IDENTITIES_MAX - 3, 3, REPLACED_MAX, REFUSALS_MAX)
+    for generation in list(state.active):
+        assert len(take(replace(settle("x"), generation_id=generation), IDENTITIES_MAX)) == 2
     assert state is not None
     assert not state.active
     assert len(encode_state(state)) < STATE_BYTES_MAX
