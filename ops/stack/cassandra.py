@@ -9,9 +9,6 @@ import asyncio
 import logging
 from pathlib import Path
 
-from cassandra import DriverException
-from cassandra.cluster import Cluster, NoHostAvailable
-
 from ops.stack.files import write_atomically
 from ops.stack.java import Java
 from ops.stack.part import NotReady, Part
@@ -163,6 +160,10 @@ async def ready(port: int) -> None:
 
 
 def _query(port: int) -> None:
+    # Slow to import, and most commands that know this part never ask it anything.
+    from cassandra import DriverException
+    from cassandra.cluster import Cluster, NoHostAvailable
+
     # The driver tells of every refused connection; while a node starts that is no news.
     logging.getLogger("cassandra").setLevel(logging.CRITICAL)
     cluster = Cluster([HOST], port=port, connect_timeout=QUERY_S_MAX, executor_threads=1)
