@@ -6,6 +6,7 @@
     ├── RedisRefused       Redis calls the command wrong: a fault of ours, or foreign keys
     ├── StreamOrderBroken  a writer used a number that holds another entry: a fault of ours
     ├── StoreUnavailable   no answer within the deadline; whether it was applied is unknown
+    ├── RowTooLarge        a row the store can never hold: no repeat helps
     └── Unfit              the system is there but must not be used: refuse to start
 
 Normal conditions of a stream (fenced, stopped, lost) are values, never exceptions.
@@ -32,6 +33,10 @@ class StreamOrderBroken(MilenaError):
 
 class StoreUnavailable(MilenaError):
     """The store did not answer within the deadline; every write of ours may be repeated."""
+
+
+class RowTooLarge(MilenaError):
+    """A row over the bound of one statement; it was not sent."""
 
 
 class Unfit(MilenaError):

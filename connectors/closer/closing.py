@@ -11,7 +11,7 @@ import msgspec
 from connectors.redis.closer import Closing
 from connectors.redis.layout import SEQUENCES_PER_EPOCH, format_id, parse_id
 from connectors.redis.shown import Shown
-from connectors.store.rows import Result, ResultStatus
+from connectors.store.rows import Result, ResultStatus, fit_text
 from schemas.generated.types import Closed, Code, Ended, FinishReason, Terminal
 from topics.errors import NotSupported
 
@@ -62,6 +62,8 @@ def plan(
     text = _text(ended, shown, row)
     if text is None:
         return None
+    # What no row can hold is cut, and shown cut: a reader ends with the stored text.
+    text = fit_text(text)
     missing = ended.keep_row and not _is_workers(row, ended)
     first = _first_sequence(ended, shown)
     terminal = first + 1 if _needs_snapshot(shown, text) else first

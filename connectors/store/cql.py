@@ -13,7 +13,7 @@ from cassandra.protocol import SyntaxException
 
 from connectors.errors import StoreUnavailable, Unfit
 from connectors.store import statements
-from connectors.store.rows import Key, Payload, Result, RowPhase, row_timestamp
+from connectors.store.rows import Key, Payload, Result, RowPhase, check_size, row_timestamp
 from connectors.store.schema import VERSION, applied_versions
 from connectors.store.session import new_cluster
 from connectors.store.settings import StoreSettings
@@ -72,6 +72,7 @@ class CqlStore:
         await asyncio.to_thread(self._cluster.shutdown)
 
     async def put_payload(self, row: Payload) -> None:
+        check_size(row.body)
         await self._ask(
             statements.INSERT_PAYLOAD, *statements.values(row), self._settings.payloads_ttl_s
         )
@@ -80,6 +81,7 @@ class CqlStore:
         return _one(Payload, await self._ask(statements.SELECT_PAYLOAD, generation_id))
 
     async def put_result(self, row: Result, phase: RowPhase) -> None:
+        check_size(row.text)
         written_at_us = row_timestamp(row.admitted_at_ms, row.epoch, phase)
         await self._ask(
             statements.INSERT_RESULT,
@@ -122,7 +124,11 @@ class CqlStore:
             ).add_callbacks(told, lambda error: told(None, error))
             return await answer
         except _WRONG as error:
-            raise Unfit(_migrate_first(self._settings.keyspace)) from error
+            # The driver's text may quote a row; ours must not.
+            raise Unfit(
+                f"the store refuses a statement ({type(error).__name__}): "
+                f"see `milena store migrate` if tables are missing"
+            ) from error
         except _AWAY as error:
             raise StoreUnavailable(f"store away: {type(error).__name__}") from error
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from connectors.errors import StoreUnavailable
-from connectors.store.rows import Key, Payload, Result, RowPhase, row_timestamp
+from connectors.store.rows import Key, Payload, Result, RowPhase, check_size, row_timestamp
 from connectors.store.settings import StoreSettings
 from connectors.store.statements import KEYS_LISTED_MAX
 
@@ -31,6 +31,7 @@ class MemoryStore:
         self.away = False
 
     async def put_payload(self, row: Payload) -> None:
+        check_size(row.body)
         self._answer()
         until_s = self._now_s() + self._settings.payloads_ttl_s
         self._payloads[row.generation_id] = _Kept(row, 0, until_s)
@@ -40,6 +41,7 @@ class MemoryStore:
         return self._living(self._payloads.get(generation_id))
 
     async def put_result(self, row: Result, phase: RowPhase) -> None:
+        check_size(row.text)
         self._answer()
         written_at_us = row_timestamp(row.admitted_at_ms, row.epoch, phase)
         there = self._results.get(row.generation_id)

@@ -5,11 +5,14 @@ from typing import Final
 
 import msgspec
 
+from connectors.errors import RowTooLarge
 from schemas.generated.types import Api, Code, FinishReason, Hold, Tier
 
 EPOCH_MAX: Final = 100
 """A run has at most this many epochs; the closer's write may take the next ones."""
 _EPOCHS_IN_A_MS: Final = 124
+TEXT_BYTES_MAX: Final = 7 * 1_048_576
+"""UTF-8 bytes of one row's text or body; a statement over 8 MiB is refused by the store."""
 
 
 class RowPhase(IntEnum):
@@ -30,6 +33,24 @@ def row_timestamp(admitted_at_ms: int, epoch: int, phase: RowPhase) -> int:
     if not 0 <= epoch <= _EPOCHS_IN_A_MS:
         raise ValueError(f"epoch {epoch} is out of bounds")
     return admitted_at_ms * 1_000 + epoch * 8 + phase
+
+
+def fit_text(text: str) -> str:
+    """The text, or as much of its beginning as a row can hold, cut between code points."""
+    if 4 * len(text) <= TEXT_BYTES_MAX:
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    return text if len(raw) <= TEXT_BYTES_MAX else raw[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
+
+
+def check_size(content: str | bytes) -> None:
+    """
+    Raises:
+        RowTooLarge: no row can hold this.
+    """
+    cut = fit_text(content) if isinstance(content, str) else content[:TEXT_BYTES_MAX]
+    if len(cut) < len(content):
+        raise RowTooLarge(f"over {TEXT_BYTES_MAX} bytes")
 
 
 class ResultStatus(StrEnum):

@@ -7,7 +7,7 @@ from connectors.store.rows import Key, Payload, Result, RowPhase
 
 class Store(Protocol):
     """Every call raises StoreUnavailable where no answer came in time; a write's outcome is then
-    unknown and the same write is harmless again."""
+    unknown and the same write is harmless again. A row over TEXT_BYTES_MAX raises RowTooLarge."""
 
     async def put_payload(self, row: Payload) -> None:
         """Keeps a request's body for `payloads_ttl_s`."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connectors.closer.closing import Plan, closed, plan, terminal_data
 from connectors.redis.layout import parse_id
 from connectors.redis.shown import Shown
-from connectors.store.rows import Result, ResultStatus
+from connectors.store.rows import TEXT_BYTES_MAX, Result, ResultStatus
 from schemas.generated.types import Closed, Code, Ended, FinishReason, Hold, Terminal, Usage
 from topics.errors import NotSupported
 
@@ -193,6 +193,14 @@ def test_a_failed_end_says_what_can_be_done(code: Code | None, action: str) -> N
 def test_an_end_of_another_feature_is_not_half_done(terminal: Terminal) -> None:
     with pytest.raises(NotSupported):
         plan(GEN, 7, ended(terminal=terminal), NOTHING, None)
+
+
+def test_text_that_no_row_can_hold_is_cut_and_shown_cut() -> None:
+    text = "x" * (TEXT_BYTES_MAX + 5)
+    made = planned(ended(keep_row=False, terminal=Terminal.STOPPED), shown(text, 9), None)
+    assert made.row.code_points == TEXT_BYTES_MAX
+    assert made.closing is not None
+    assert json.loads(made.closing.snapshot_data)["text"] == made.row.text
 
 
 def test_without_redis_an_accepted_row_is_kept_and_the_rest_waits() -> None:

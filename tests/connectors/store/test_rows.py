@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.store import RowPhase, row_timestamp, statements
 from connectors.store.keys import hash_key, mint, mint_id, read_secret
-from connectors.store.rows import Key, Payload, Result
+from connectors.store.rows import TEXT_BYTES_MAX, Key, Payload, Result, fit_text
 from connectors.store.schema import MIGRATIONS, VERSION
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +22,13 @@ def test_timestamps_order_as_admission_epoch_and_phase(
 ) -> None:
     assert (one < other) == (row_timestamp(*one) < row_timestamp(*other))
     assert row_timestamp(*one) < 2**63
+
+
+def test_text_is_cut_between_code_points_only_where_no_row_can_hold_it() -> None:
+    for text in ("", "short", "é" * (TEXT_BYTES_MAX // 2), "x" * TEXT_BYTES_MAX):
+        assert fit_text(text) is text
+    cut = fit_text("x" + "🎉" * (TEXT_BYTES_MAX // 4))
+    assert cut == "x" + "🎉" * (TEXT_BYTES_MAX // 4 - 1)
 
 
 def test_an_epoch_out_of_bounds_has_no_timestamp() -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from connectors.errors import RowTooLarge
 from connectors.store import Key, Payload, Result, ResultStatus, RowPhase, Store
+from connectors.store.rows import TEXT_BYTES_MAX, fit_text
 from schemas.generated.types import Api, Code, FinishReason, Hold, Tier
 
 ADMITTED_AT_MS = 1_796_000_000_000
@@ -159,6 +161,17 @@ class StoreContract:
         row = result(gen, text="wörd " * 200_000)
         await store.put_result(row, RowPhase.FINAL)
         assert await store.result(gen) == row
+
+    async def test_the_largest_row_is_kept_and_a_larger_one_refused(
+        self, store: Store, gen: str
+    ) -> None:
+        largest = result(gen, text=fit_text("é" * TEXT_BYTES_MAX))
+        await store.put_result(largest, RowPhase.FINAL)
+        assert await store.result(gen) == largest
+        over = msgspec.structs.replace(largest, epoch=3, text=largest.text + "é")
+        with pytest.raises(RowTooLarge):
+            await store.put_result(over, RowPhase.FINAL)
+        assert await store.result(gen) == largest
 
     async def test_results_leave_after_their_time(self, gen: str) -> None:
         store = await self.open_store(1)
