@@ -19,10 +19,12 @@ from connectors.redis.policy import check_policy
 from connectors.redis.settings import RedisSettings
 from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
-from topics.errors import SettingsError
+from topics.errors import SettingsError, TopologyError
+from topics.registry import CONTROL_STREAMS, RUNS_INBOX
 from topics.runtime.logs import configure
 from topics.runtime.operator import OperatorPort
 from topics.runtime.settings import KafkaSettings, read
+from topics.topology import check
 
 RETRY_EVERY_S: Final = 0.5
 FLUSH_S_MAX: Final = 5.0
@@ -46,7 +48,7 @@ async def closer() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    missing = {"redis": "not reached yet", "store": "not reached yet"}
+    missing = dict.fromkeys(("log", "redis", "store"), "not reached yet")
     current: list[Closer] = []
     port = OperatorPort(
         "127.0.0.1",
@@ -55,6 +57,9 @@ async def closer() -> None:
     )
     port.start()
     try:
+        topics = [CONTROL_STREAMS, RUNS_INBOX]
+        await asyncio.to_thread(check, kafka.bootstrap, topics, kafka.local)
+        del missing["log"]
         version = await _reached(lambda: check_policy(calls), stop)
         if version is None:
             return
@@ -96,7 +101,7 @@ def main() -> int:
     configure("closer")
     try:
         uvloop.run(closer())
-    except (SettingsError, Unfit) as error:
+    except (SettingsError, TopologyError, Unfit) as error:
         _log.error("closer_refused", reason=str(error))
         return CONFIGURATION_WRONG
     return 0
