@@ -23,24 +23,24 @@ async def redis_server(env: Mapping[str, str], say: Callable[[str], None]) -> No
         return
     say("redis            installing redis-server with apt-get")
     install = ("install", "--no-install-recommends", redis.BINARY)
-    if not await _apt(*install):
+    if not await _apt(env, *install):
         # A machine whose package lists were never read knows no package at all.
-        await _apt("update")
-        await _apt(*install)
+        await _apt(env, "update")
+        await _apt(env, *install)
 
 
-async def _apt(*words: str) -> bool:
+async def _apt(env: Mapping[str, str], *words: str) -> bool:
     # In a thread and a group of its own: Ctrl-C must not cut an installation in half.
-    return await asyncio.to_thread(_run, (*APT, *words))
+    return await asyncio.to_thread(_run, (*APT, *words), env)
 
 
-def _run(command: tuple[str, ...]) -> bool:
+def _run(command: tuple[str, ...], env: Mapping[str, str]) -> bool:
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            env={**env, "DEBIAN_FRONTEND": "noninteractive"},
             process_group=0,
             timeout=INSTALL_S_MAX,
         )
