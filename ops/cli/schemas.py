@@ -73,7 +73,7 @@ def _with_registry(use: Callable[[RegistryClient], Value]) -> Value | None:
         with working("asking the registry"), RegistryClient(url) as client:
             return use(client)
     except RegistryAway as error:
-        raise unreachable("the schema registry", str(error)) from error
+        raise unreachable("the schema registry", url) from error
     except RegistryRefused as error:
         raise CommandError(f"the registry refused: {error}", "milena schemas check") from error
     except Mismatch as error:
