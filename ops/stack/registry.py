@@ -53,7 +53,7 @@ def parts(settings: StackSettings, app: Path, java: Java) -> list[Part]:
             watch=answers,
             critical=False,
             port=settings.ports.registry,
-            start_s_max=120.0,
+            start_s_max=300.0,
             stop_s_max=5.0,
         )
     ]
