@@ -8,72 +8,53 @@ from typing import Any
 import msgspec
 
 from connectors.redis.layout import Entry
+from connectors.redis.shown import ShownText
 from edge.errors import ApiError, ErrorCode
 from edge.reader import Reader
 from edge.stored import STATUS_OF_EVENT, document, failed
 
 
-class _Data(msgspec.Struct):
-    """What any event of a stream may carry."""
+class End(msgspec.Struct, frozen=True):
+    """What a terminal says."""
 
-    offset: int = 0
-    delta: str = ""
-    text: str = ""
+    event: str = ""
     code: str = ""
     partial: bool = False
     finish_reason: str | None = None
     usage: dict[str, Any] | None = None
 
 
-_DATA = msgspec.json.Decoder(_Data)
+_END = msgspec.json.Decoder(End)
 
 
 class Collected:
-    """The visible text so far, as any client would render it; offsets count code points."""
+    """The visible text so far, as any client would render it."""
 
-    def __init__(self, chars_max: int) -> None:
-        self._parts: list[str] = []
-        self._chars_max = chars_max
-        self._length = 0
-        self.end: tuple[str, _Data] | None = None
+    def __init__(self, bytes_max: int) -> None:
+        self._shown = ShownText()
+        self._bytes = 0
+        self._bytes_max = bytes_max
+        self.end: End | None = None
         self.overflowed = False
 
     @property
     def text(self) -> str:
-        return "".join(self._parts)
+        return self._shown.text
 
     def take(self, entry: Entry) -> None:
-        data = _DATA.decode(entry.data)
+        """One more entry. Past the bound nothing is kept but the end."""
         if entry.terminal:
-            self.end = (entry.event, data)
-        elif self.overflowed:
-            return
-        elif entry.event == "text.delta":
-            if data.offset < self._length:
-                self._replace(self.text[: data.offset])
-            self._add(data.delta)
-        elif entry.event == "snapshot":
-            self._replace(data.text)
-        elif entry.event == "reset":
-            self._replace(self.text[: data.offset])
-        elif entry.event == "retract":
-            self._replace("")
-
-    def _replace(self, text: str) -> None:
-        self._parts, self._length = [], 0
-        self._add(text)
-
-    def _add(self, text: str) -> None:
-        self._parts.append(text)
-        self._length += len(text)
-        self._length += len(text)
-        if self._length > self._chars_max:
-            self._parts, self.overflowed = [], True
+            self.end = msgspec.structs.replace(_END.decode(entry.data), event=entry.event)
+        elif not self.overflowed:
+            self._bytes += len(entry.data)
+            self._shown.take(entry)
+            if self._bytes > self._bytes_max:
+                self._shown, self.overflowed = ShownText(), True
 
 
-async def collect(reader: Reader, chars_max: int) -> Collected:
+async def collect(reader: Reader, bytes_max: int) -> Collected:
     """Everything until the terminal; `end` is None where the reader was cut before it."""
-    collected = Collected(chars_max)
+    collected = Collected(bytes_max)
     while items := await reader.next():
         for entry, _ in items:
             if entry is not None:
@@ -92,14 +73,14 @@ def collected_document(collected: Collected, generation_id: str, model: str) -> 
             "The answer is not complete in time; read it by its generation id.",
             details={"generation_id": generation_id},
         )
-    event, data = collected.end
-    if event == "error":
-        raise failed(data.code, generation_id, data.partial)
+    end = collected.end
+    if end.event == "error":
+        raise failed(end.code, generation_id, end.partial)
     return document(
         generation_id,
-        STATUS_OF_EVENT[event],
+        STATUS_OF_EVENT[end.event],
         model,
         collected.text,
-        data.finish_reason,
-        data.usage,
+        end.finish_reason,
+        end.usage,
     )

@@ -122,7 +122,7 @@ async def _collected(
 ) -> Response:
     gone = asyncio.create_task(_watch(request.receive, reader))
     try:
-        collected = await collect(reader, parts.settings.result_chars_max)
+        collected = await collect(reader, parts.settings.result_bytes_max)
         if reader.cut == "client":
             raise Gone
     finally:

@@ -70,7 +70,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     write_s_max: float = 10.0
     """One write of a client's stream; slower readers are cut, their place is kept by their id."""
     stream_s_max: float = 900.0
-    result_chars_max: int = 2_000_000
+    result_bytes_max: int = 8_388_608
     """Text collected for one answer in one piece; beyond it the store's copy is used."""
     drain_s: float = 20.0
 
