@@ -18,6 +18,7 @@ class AbortCause(StrEnum):
     """Why the worker itself stopped an engine; the first one stays."""
 
     STOPPED = "stopped"  # a stop order, or the stream's STOP
+    FULL = "full"  # the answer reached its bound of bytes
     DEADLINE = "deadline"  # the run's deadline passed and runs did not say so
     FENCED = "fenced"  # another epoch is current
     LAPSED = "lapsed"  # no heartbeat was acknowledged for too long
@@ -43,6 +44,7 @@ _BY_KIND: Final = {
 }
 _BY_CAUSE: Final = {
     AbortCause.STOPPED: FinishReason.STOPPED,
+    AbortCause.FULL: FinishReason.LENGTH,
     AbortCause.DEADLINE: FinishReason.STOPPED,
     AbortCause.FENCED: FinishReason.STOPPED,
     AbortCause.LAPSED: FinishReason.BACKEND_DEAD,
@@ -60,6 +62,8 @@ def finish_reason(end: Done | Failure, cause: AbortCause | None) -> FinishReason
     """The reason told to runs. An end that came before our abort keeps its own."""
     if isinstance(end, Failure):
         return end.reason
+    if cause is AbortCause.FULL:  # also where the engine was done: not all of its text is kept
+        return FinishReason.LENGTH
     match end.reason:
         case EngineReason.STOP:
             return FinishReason.STOP

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from connectors.errors import StoreUnavailable
+from connectors.errors import RowTooLarge, StoreUnavailable, Unfit
 from connectors.store.rows import Result, RowPhase
 from inference import metrics
 from inference.ending import FAILURES, final_row, finish_reason, usage_of
@@ -28,7 +28,8 @@ class Results(Protocol):
     """What is used of `connectors.store.Store`."""
 
     async def put_result(self, row: Result, phase: RowPhase) -> None:
-        """Writes the whole row. Raises StoreUnavailable: the same write is harmless again."""
+        """Writes the whole row. Raises StoreUnavailable: the same write is harmless again;
+        RowTooLarge, Unfit: it will never be taken."""
 
 
 class Finish:
@@ -71,7 +72,7 @@ class Finish:
 
     async def _store(self) -> bool:
         """True once the row is stored; False past the run's deadline, for a failure whose store
-        is away, or fenced."""
+        is away, where the store will never take it, or fenced."""
         generation = self._generation
         row: Result | None = None
         tries = 0
@@ -84,6 +85,9 @@ class Finish:
                 await self._results.put_result(row, RowPhase.FINAL)
             except StoreUnavailable:
                 metrics.STORE_WAITS.inc()
+            except (RowTooLarge, Unfit) as error:
+                _log.error("row refused", generation_id=generation.id, error=str(error))
+                return False
             else:
                 return True
             late = now_ms >= generation.granted.run_deadline_at_ms

@@ -83,7 +83,7 @@ class Generation:
         self.parts = parts
         self.alarm = Alarm(asyncio.get_running_loop())
         self.clearance = Clearance(suspended=not life.live)
-        self.outbox = Outbox(parts.pace, now_s)
+        self.outbox = Outbox(parts.pace, now_s, parts.settings.answer_bytes_max)
         self.end: Done | Failure | None = None
         self.cause: AbortCause | None = None
         self.output_tokens = 0
@@ -292,6 +292,8 @@ class Generation:
         self.output_tokens += step.tokens
         if step.text and self.outbox.add(step.text):
             self.alarm.ring()
+        if self.outbox.full:
+            self.abort(AbortCause.FULL)
 
     async def _put_down(self) -> None:
         """Nothing of the engine's run may outlive `compute`."""

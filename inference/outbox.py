@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from connectors.redis.writer import AppendCode, Appended
+from connectors.store.rows import TEXT_BYTES_MAX
 from inference.chunks import SNAPSHOT, TEXT_DELTA, delta_json, snapshot_json
 
 OPENING_RETRY_S: Final = 0.02
@@ -46,10 +47,14 @@ class Verdict(StrEnum):
 
 
 class Outbox:
-    """Text of one epoch. Offsets and lengths are Unicode code points."""
+    """Text of one epoch, `bytes_max` UTF-8 bytes at most. Offsets and lengths are Unicode code
+    points."""
 
-    def __init__(self, pace: Pace, now_s: float) -> None:
+    def __init__(self, pace: Pace, now_s: float, bytes_max: int = TEXT_BYTES_MAX) -> None:
         self._pace = pace
+        self._bytes_left = bytes_max
+        self.full = False
+        """Text was dropped: the answer is at its bound of bytes."""
         self._pieces: list[str] = []  # made, not yet appended
         self._shown: list[str] = []  # appended
         self._made_points = 0
@@ -78,11 +83,24 @@ class Outbox:
         return "".join(self._shown) + "".join(self._pieces)
 
     def add(self, text: str) -> bool:
-        """Takes new text; True where nothing waited before, so that a sleeper must look again."""
-        first = not self._pieces
-        self._pieces.append(text)
+        """Takes new text, or as much of it as the bound allows; True where nothing waited before,
+        so that a sleeper must look again."""
+        text = self._fitting(text)
+        first = bool(text) and not self._pieces
+        if text:
+            self._pieces.append(text)
         self._made_points += len(text)
         return first
+
+    def _fitting(self, text: str) -> str:
+        if self.full:
+            return ""
+        raw = text.encode("utf-8", "surrogatepass")
+        if len(raw) > self._bytes_left:
+            self.full = True
+            return raw[: self._bytes_left].decode("utf-8", "ignore")
+        self._bytes_left -= len(raw)
+        return text
 
     def due_s(self) -> float:
         """When the next append is due."""

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from connectors.store.rows import TEXT_BYTES_MAX
+
 
 class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one worker claims, writes and ends. Seconds unless the name says otherwise."""
@@ -23,6 +25,8 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """After the grant, for a payload that neither Redis nor the store could answer for."""
     last_append_s: float = 2.0
     """For the last text of an answer; what is not shown then, the closer completes."""
+    answer_bytes_max: int = 4_194_304
+    """UTF-8 bytes of one answer: a longer one ends there with `length`, so that a row can hold it."""
     ending_max: int = 256
     """Answers computed but not yet stored and told; at this many nothing new is claimed."""
 
@@ -35,6 +39,8 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("read_ahead_max must be from 1 to 10000")
         if not 0.1 <= self.heartbeat_s <= 3.0:
             raise ValueError("heartbeat_s must be from 0.1 to 3: a lease lasts 10")
+        if not 1 <= self.answer_bytes_max <= TEXT_BYTES_MAX:
+            raise ValueError(f"answer_bytes_max must be from 1 to {TEXT_BYTES_MAX}: a row's bound")
         if not 0.0 <= self.drain_s <= 300.0:
             raise ValueError("drain_s must be from 0 to 300")
 

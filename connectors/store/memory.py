@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from connectors.errors import StoreUnavailable
+from connectors.errors import StoreUnavailable, Unfit
 from connectors.store.rows import Key, Payload, Result, RowPhase, check_size, row_timestamp
 from connectors.store.settings import StoreSettings
 from connectors.store.statements import KEYS_LISTED_MAX
@@ -20,7 +20,8 @@ class _Kept(msgspec.Struct, Generic[Row], frozen=True):
 
 
 class MemoryStore:
-    """`now_s` is any clock that grows; `away` makes every call fail as an absent store does."""
+    """`now_s` is any clock that grows; `away` makes every call fail as an absent store does, `unfit`
+    as one whose tables are not ours."""
 
     def __init__(self, now_s: Callable[[], float], settings: StoreSettings) -> None:
         self._now_s = now_s
@@ -29,6 +30,7 @@ class MemoryStore:
         self._results: dict[str, _Kept[Result]] = {}
         self._keys: dict[bytes, Key] = {}
         self.away = False
+        self.unfit = False
 
     async def put_payload(self, row: Payload) -> None:
         check_size(row.body)
@@ -71,6 +73,8 @@ class MemoryStore:
     def _answer(self) -> None:
         if self.away:
             raise StoreUnavailable("store away")
+        if self.unfit:
+            raise Unfit("the store refuses a statement")
 
     def _living(self, kept: _Kept[Row] | None) -> Row | None:
         return None if kept is None or kept.until_s <= self._now_s() else kept.row

@@ -2,12 +2,13 @@
 
 import json
 
+import msgspec
 import pytest
 
 from connectors.store.rows import ResultStatus
 from inference.engines.scripted import ScriptedEngine
 from schemas.generated.types import ClaimRefusal, FinishReason, Hold, Lane
-from tests.inference.support import SCRIPTED_SMALL, bench, payload_row, until, until_shown
+from tests.inference.support import QUICK, SCRIPTED_SMALL, bench, payload_row, until, until_shown
 from tests.support.redis_server import RedisServer
 from topics.registry import LANE_TOPICS, RUNS_INBOX
 
@@ -94,6 +95,28 @@ async def test_output_tokens_max_cuts_with_length(redis: RedisServer) -> None:
         finished = await b.finished(generation)
         assert finished.reason is FinishReason.LENGTH
         assert await b.shown(generation) == "word1 word2 word3 "
+
+
+async def test_an_answer_ends_at_its_bound_of_bytes_like_one_at_its_bound_of_tokens(
+    redis: RedisServer,
+) -> None:
+    async with bench(redis.url, msgspec.structs.replace(QUICK, answer_bytes_max=20)) as b:
+        generation = await b.ask({"tokens": ["那个那个"] * 9, "tokens_per_s": 20, "prefill_ms": 0})
+        finished = await b.finished(generation)
+        assert finished.reason is FinishReason.LENGTH
+        assert finished.usage.output_tokens == 2
+        row = await b.store.result(generation)
+        assert row is not None
+        assert await b.shown(generation) == row.text == "那个那个那个"
+
+
+async def test_a_row_that_the_store_never_takes_is_no_completion(redis: RedisServer) -> None:
+    async with bench(redis.url) as b:
+        b.store.unfit = True
+        generation = await b.ask({"text": "kept", "prefill_ms": 5})
+        finished = await b.finished(generation)
+        assert finished.reason is FinishReason.FAILED
+        assert await b.shown(generation) == "kept"
 
 
 async def test_a_refused_claim_computes_nothing_and_is_answered(redis: RedisServer) -> None:

@@ -198,3 +198,13 @@ def test_a_reader_always_ends_with_the_text(
         put(AppendCode.OK, applied=True, missing=False)
     assert shown == made == box.text()
     assert not box.pending
+
+
+def test_text_ends_at_its_bound_of_bytes_between_two_characters() -> None:
+    box = Outbox(PACE, 0.0, bytes_max=8)
+    assert box.add("那个")  # 6 bytes
+    assert not box.full
+    box.add("é個")  # 1 + 2 + 3
+    assert box.full
+    assert not box.add("x"), "nothing follows what was dropped, though it would fit"
+    assert (box.text(), box.code_points) == ("那个e", 3)

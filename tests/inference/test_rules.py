@@ -37,6 +37,8 @@ from tests.inference.test_claims import request
         (EngineReason.LENGTH, None, FinishReason.LENGTH),
         (EngineReason.STOP, AbortCause.STOPPED, FinishReason.STOP),
         (EngineReason.ABORTED, AbortCause.STOPPED, FinishReason.STOPPED),
+        (EngineReason.ABORTED, AbortCause.FULL, FinishReason.LENGTH),
+        (EngineReason.STOP, AbortCause.FULL, FinishReason.LENGTH),
         (EngineReason.ABORTED, AbortCause.DEADLINE, FinishReason.STOPPED),
         (EngineReason.ABORTED, AbortCause.FENCED, FinishReason.STOPPED),
         (EngineReason.ABORTED, AbortCause.LAPSED, FinishReason.BACKEND_DEAD),
