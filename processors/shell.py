@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol
 import msgspec
 import structlog
 
+from processors import places
 from processors import stored as records
 from processors.deadlines import Deadlines
 from processors.machine import STATE_BYTES_MAX, Event, Machine, Output, Outputs, State, kind, stamp
@@ -172,6 +173,8 @@ class Shell(Generic[State]):
             envelope: Any = wire.decode(self._machine.envelope, record.value)
         except InvalidRecord as error:
             return [self._dead_letter(record, error.reason)]
+        if not places.exist(envelope.body, self._local):
+            return [self._dead_letter(record, "bad_partition")]
         before = self._load(record.key)
         if before is not None and record.offset <= before.offset:
             self.metrics.repeats.inc()

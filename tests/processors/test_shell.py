@@ -240,6 +240,8 @@ async def test_time_of_a_key_never_goes_back() -> None:
         (b"not avro", b"not_framed"),
         (b"", b"null_value"),
         (Archived(identity=b"x"), b"not_supported"),
+        (Query(request_id="req", reply_partition=16, user_id="ann"), b"bad_partition"),
+        (Query(request_id="req", reply_partition=-1, user_id="ann"), b"bad_partition"),
     ],
 )
 async def test_what_cannot_be_folded_is_dead_lettered_with_its_place(
