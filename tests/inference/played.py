@@ -128,6 +128,10 @@ class Machines:
         if self.silent_claims:
             self.silent_claims -= 1
             return
+        self.grant(claim)
+
+    def grant(self, claim: Claim) -> None:
+        """Answers a claim by the rule."""
         key = (claim.generation_id, claim.epoch)
         answer: Granted | ClaimRefused
         if self.refuse is not None:

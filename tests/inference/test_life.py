@@ -141,6 +141,37 @@ async def test_claims_on_their_way_are_made_again_by_the_new_life(redis: RedisSe
         assert b.machines.claims[0].incarnation != finished.incarnation
 
 
+async def test_a_grant_while_the_lease_is_in_doubt_begins_once_runs_says_current(
+    redis: RedisServer,
+) -> None:
+    async with bench(redis.url) as b:
+        b.machines.silent_claims = 1
+        generation = await b.ask({"text": "later", "prefill_ms": 5})
+        await until(lambda: len(b.machines.claims) == 1)
+        b.log.acks_lost = True
+        b.clock.ahead_s += 8.5
+        await until(lambda: "lease" in b.worker.missing())
+        claim = b.machines.claims[0]
+        b.machines.grant(claim)
+        await asyncio.sleep(0.3)
+        assert b.engine.load().running == 0
+        assert await b.entries(generation) == []
+        b.log.acks_lost = False
+        finished = await b.finished(generation)
+        assert finished.reason is FinishReason.STOP
+        assert len(b.machines.probes) == 1
+
+
+async def test_what_was_answered_is_committed_before_partitions_are_given_up(
+    redis: RedisServer,
+) -> None:
+    async with bench(redis.url) as b:
+        for count in range(1, 4):  # faster than the commit of every second
+            await b.finished(await b.ask({"text": "quick", "prefill_ms": 1}))
+            b.log.share("milena-scripted-paid", LANE_TOPICS[(b.model.pool, Lane.PAID)])
+            assert sum(b.log.committed.values()) == count
+
+
 async def test_a_finished_whose_ack_is_lost_is_told_again_as_the_same_event(
     redis: RedisServer,
 ) -> None:

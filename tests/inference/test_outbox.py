@@ -203,8 +203,6 @@ def test_a_reader_always_ends_with_the_text(
 def test_text_ends_at_its_bound_of_bytes_between_two_characters() -> None:
     box = Outbox(PACE, 0.0, bytes_max=8)
     assert box.add("那个")  # 6 bytes
-    assert not box.full
-    box.add("é個")  # 1 + 2 + 3
-    assert box.full
+    assert not box.add("e\u0301個")  # 1 + 2 + 3
     assert not box.add("x"), "nothing follows what was dropped, though it would fit"
-    assert (box.text(), box.code_points) == ("那个e", 3)
+    assert (box.text(), box.code_points, box.full) == ("那个e", 3, True)
