@@ -8,6 +8,7 @@ import msgspec
 
 from connectors.store.keys import read_secret
 from topics.errors import SettingsError
+from topics.partition import partition_of
 
 _BASE_PORT: Final = 8_000
 
@@ -79,6 +80,9 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, field.name)
             if isinstance(value, int | float) and value < 0:
                 raise ValueError(f"{field.name} is negative")
+        for name in ("keep_alive_s", "silence_s_max", "store_ask_s", "write_s_max"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} is 0")
         if not 0 < self.resend_ms < self.decision_ms_max:
             raise ValueError("resend_ms lies between 0 and decision_ms_max")
         if not 0 < self.touch_s * 1_000 < self.disconnect_grace_ms:
@@ -95,6 +99,20 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     operator_port: int | None = None
     incarnation_name: str = "edge-0"
+
+
+def reply_partition(settings: EdgeSettings, name: str, partitions: int) -> int:
+    """Where this edge hears its answers, among `partitions`.
+
+    Raises:
+        SettingsError: one that does not exist was given: nobody could ever answer there.
+    """
+    given = settings.reply_partition
+    if given is None:
+        return partition_of(name, partitions)
+    if given >= partitions:
+        raise SettingsError(f"MILENA_EDGE_REPLY_PARTITION={given}: give one below {partitions}")
+    return given
 
 
 def port_base(env: Mapping[str, str]) -> int:

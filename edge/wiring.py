@@ -23,8 +23,7 @@ from edge.metrics import Metrics
 from edge.models import Models
 from edge.parts import Mint, Parts
 from edge.replies import Producer, Replies
-from edge.settings import EdgeSettings
-from topics.partition import partition_of
+from edge.settings import EdgeSettings, reply_partition
 from topics.registry import EDGE_REPLIES
 from topics.runtime.clock import elapsed_s, wall_ms
 from topics.runtime.settings import KafkaSettings
@@ -119,12 +118,14 @@ def wire(
     scripted: bool,
     fatal: Callable[[str], None],
 ) -> Wired:
-    """The edge over the real log, Redis and store; its push connection is started."""
+    """The edge over the real log, Redis and store; its push connection is started.
+
+    Raises:
+        SettingsError: a reply partition that does not exist.
+    """
+    partition = reply_partition(settings, name, EDGE_REPLIES.ring.partitions(kafka.local))
     loop = asyncio.get_running_loop()
     producer = LogProducer(kafka.bootstrap, kafka.local, loop, fatal)
-    partition = settings.reply_partition
-    if partition is None:
-        partition = partition_of(name, EDGE_REPLIES.ring.partitions(kafka.local))
     parts = make_parts(
         settings=settings,
         secret=secret,
