@@ -1,18 +1,19 @@
 """A whole stack of one's own, for a test, a benchmark or a drill: own folder, own ports, own end.
 
-Starts `milena up` as a child and reads what it writes; holds no second way to start anything. Parts are
-hurt by pid only, as the status file tells it.
+Starts `milena up` as a child and reads what it writes; holds no second way to start anything, but may put
+another edge beside it. Parts are hurt by pid only, as the status file tells it.
 """
 
 from __future__ import annotations
 
-import http.client
+import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +21,13 @@ import msgspec
 
 from ops.stack.part import Report
 from ops.stack.ports import taken
+from ops.stack.second_edge import SecondEdge, says_ready
 from ops.stack.settings import PORT_OFFSET_MAX, read_settings
 from ops.stack.status import Status, read_status
 
 START_S_MAX: Final = 240.0
 STOP_S_MAX: Final = 40.0
+EDGE_START_S_MAX: Final = 60.0
 _LOOK_S: Final = 0.1
 _BASES: Final = range(20_000, 32_000, 100)
 
@@ -44,9 +47,11 @@ def free_base() -> int:
 class FreshStack:
     """`start` makes it and waits until it serves; `stop` ends it. Data stays for a second `start`."""
 
-    def __init__(self, data: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, settings: Mapping[str, str] | None = None, base: int | None = None
+    ) -> None:
         self.data = data
-        self.base = free_base()
+        self.base = free_base() if base is None else base
         foreign = {name for name in os.environ if name.startswith("MILENA_")}
         kept = {name: value for name, value in os.environ.items() if name not in foreign}
         if "MILENA_STACK_CACHE" in os.environ:
@@ -60,6 +65,19 @@ class FreshStack:
             **(settings or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._edges = itertools.count(1)
+
+    @classmethod
+    def attach(cls, data: Path) -> FreshStack:
+        """The stack that runs over this folder already; its `stop` leaves it running.
+
+        Raises:
+            DidNotCome: none runs there, or it does not serve.
+        """
+        found = read_status(read_settings({"MILENA_DATA": str(data)}))
+        if not found.ready:
+            raise DidNotCome(f"no stack serves over {data}: start it with `milena up`")
+        return cls(data, base=int(found.url.rpartition(":")[2]))
 
     @property
     def url(self) -> str:
@@ -136,20 +154,26 @@ class FreshStack:
         """Returns once the edge says that a generation can be served."""
         deadline = time.monotonic() + s_max
         while time.monotonic() < deadline:
-            if self._edge_is_ready():
+            if says_ready(self.base + 1):
                 return
             time.sleep(_LOOK_S)
         raise DidNotCome(f"the edge is not ready, see {self.operator_url}/readyz")
 
-    def _edge_is_ready(self) -> bool:
-        asked = http.client.HTTPConnection("127.0.0.1", self.base + 1, timeout=2)
+    @contextlib.contextmanager
+    def second_edge(self, settings: Mapping[str, str] | None = None) -> Iterator[SecondEdge]:
+        """Another edge of this stack, serving, with its own settings; gone at the end.
+
+        Raises:
+            DidNotCome: it ended or was not ready in time.
+        """
+        edge = SecondEdge(self.env, next(self._edges), settings or {}, self.data / "logs")
+        edge.start()
         try:
-            asked.request("GET", "/readyz")
-            return asked.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+            if not edge.came(time.monotonic() + EDGE_START_S_MAX, _LOOK_S):
+                raise DidNotCome(f"the second edge is not ready, see {edge.log}")
+            yield edge
         finally:
-            asked.close()
+            edge.stop()
 
     def milena(self, *words: str) -> str:
         """Runs one `milena` command against this stack and returns what it printed."""

@@ -15,7 +15,12 @@ from ops.stack.fresh import FreshStack
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FreshStack]:
-    """The stack, serving. `MILENA_TEST_DATA` keeps its folder somewhere of the caller's choice."""
+    """The stack, serving. `MILENA_TEST_DATA` keeps its folder somewhere of the caller's choice;
+    `MILENA_TEST_STACK` is the folder of one that runs already, and goes on."""
+    running = os.environ.get("MILENA_TEST_STACK")
+    if running:
+        yield FreshStack.attach(Path(running))
+        return
     chosen = os.environ.get("MILENA_TEST_DATA")
     data = Path(chosen) if chosen else tmp_path_factory.mktemp("stack")
     fresh = FreshStack(data)
