@@ -146,7 +146,7 @@ async def test_a_grant_while_the_lease_is_in_doubt_begins_once_runs_says_current
 ) -> None:
     async with bench(redis.url) as b:
         b.machines.silent_claims = 1
-        generation = await b.ask({"text": "later", "prefill_ms": 5})
+        generation = await b.ask({"text": "later", "prefill_ms": 600})
         await until(lambda: len(b.machines.claims) == 1)
         b.log.acks_lost = True
         b.clock.ahead_s += 8.5
