@@ -83,7 +83,7 @@ def list_(as_json: AsJson = False) -> None:
         }
         for row in found
     ]
-    rows = [("key", "user", "tier", "name", "created", "revoked")]
+    rows = [("key", "user", "tier", "name", "created (UTC)", "revoked (UTC)")]
     rows += [
         (r.key_id, r.user_id, r.tier.value, r.name, _day(r.created_at_ms), _day(r.revoked_at_ms))
         for r in found
