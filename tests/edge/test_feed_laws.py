@@ -100,6 +100,20 @@ class Scenario:
         self.clients.append(Client(reader, cursor))
 
     async def play(self, step: Step) -> None:
+        match step:
+            case ("let_go",):
+                self.log.let_go()
+            case ("gap",):
+                self.feed.refresh("gap")
+            case ("take", place) if self.clients:
+                self.clients[place % len(self.clients)].allowed.release()
+            case ("settle",):
+                for _ in range(5):
+                    await asyncio.sleep(0)
+            case _:
+                self._write_or_join(step)
+
+    def _write_or_join(self, step: Step) -> None:
         entries = self.log.entries
         match step:
             case ("append", count):
@@ -119,15 +133,6 @@ class Scenario:
                 self.join(BEFORE_ALL, fresh=False)
             case ("resume", place) if entries:
                 self.join(entries[place % len(entries)].id, fresh=False)
-            case ("let_go",):
-                self.log.let_go()
-            case ("gap",):
-                self.feed.refresh("gap")
-            case ("take", place) if self.clients:
-                self.clients[place % len(self.clients)].allowed.release()
-            case ("settle",):
-                for _ in range(5):
-                    await asyncio.sleep(0)
 
     async def finish(self) -> None:
         """The rest of the stream is read in peace."""

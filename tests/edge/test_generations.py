@@ -3,7 +3,9 @@
 import asyncio
 
 from schemas.generated.types import Code, Lane, OnDisconnect, OnWorkerLoss, Terminal
-from tests.edge.world import World, ask, data, names, question, reread, text_of
+from tests.edge.client import ask, data, names, question, reread, text_of, until
+from tests.edge.world import World
+from topics.registry import ACCOUNTS_INBOX
 
 
 async def test_a_stream_tells_the_whole_life(world: World) -> None:
@@ -53,7 +55,7 @@ async def test_what_is_submitted(world: World) -> None:
         await stream.next()
         generation_id = stream.generation_id
     topic, key, value = world.machines.sent[0]
-    assert (topic.name, key) == ("accounts.inbox", "usr_ann")
+    assert (topic, key) == (ACCOUNTS_INBOX, "usr_ann")
     submit = world.machines.submits()[0]
     spec = submit.spec
     assert submit.reply_partition == 3
@@ -152,7 +154,5 @@ async def test_a_watcher_on_the_side_sees_the_same(world: World) -> None:
 
 
 async def _submitted(world: World, count: int = 1) -> str:
-    async with asyncio.timeout(5):
-        while len(world.machines.submits()) < count:
-            await asyncio.sleep(0.005)
+    await until(lambda: len(world.machines.submits()) >= count)
     return world.machines.submits()[-1].spec.generation_id

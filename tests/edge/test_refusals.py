@@ -9,7 +9,8 @@ import pytest
 
 from connectors.store.keys import mint
 from edge import respond
-from tests.edge.world import ANN, BEN, World, ask, names, question, raw_exchange, reread, running
+from tests.edge.client import ANN, BEN, ask, names, question, raw_exchange, reread
+from tests.edge.world import World, running
 
 UNKNOWN = "gen_00000000000000000000000000"
 

@@ -7,17 +7,10 @@ import msgspec
 
 from edge.settings import EdgeSettings
 from schemas.generated.types import Code, Phase, Refused, Repeated, Submit, Terminal
-from tests.edge.world import (
-    World,
-    ask,
-    data,
-    default_answer,
-    names,
-    question,
-    queued,
-    status,
-    text_of,
-)
+from tests.edge.client import ask, data, names, question, text_of
+from tests.edge.machines import default_answer, queued, status
+from tests.edge.world import World
+from topics.registry import RUNS_INBOX
 
 
 def remembers(world: World, **more: Any) -> None:
@@ -73,7 +66,7 @@ async def test_the_status_of_a_running_repeat_is_asked_for(world: World) -> None
         )
         assert again.json()["error"]["details"]["status"] == "queued"
         # The question went where the first request's run lives.
-        keys = [key for topic, key, _ in world.machines.sent if topic.name == "runs.inbox"]
+        keys = [key for topic, key, _ in world.machines.sent if topic is RUNS_INBOX]
         assert keys == [world.machines.submits()[0].spec.runs_key]
 
 
@@ -174,7 +167,7 @@ async def test_another_body_under_the_key(world: World) -> None:
         Repeated(generation_id=generation_id, same=False, running=True),
         Refused(code=Code.IDEMPOTENCY_CONFLICT, retryable=False),
     ):
-        world.machines.script = lambda topic, key, value, answer=answer: answer
+        world.machines.always(answer)
         again = await world.client.post(
             "/v1/generations", json=question("else"), headers=world.headers(idempotency="k-1")
         )

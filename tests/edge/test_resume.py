@@ -5,20 +5,9 @@ from typing import Any
 import pytest
 
 from schemas.generated.types import Phase, Terminal
-from tests.edge.world import (
-    ANN,
-    Stream,
-    World,
-    ask,
-    data,
-    names,
-    question,
-    raw_exchange,
-    reread,
-    status,
-    text_of,
-    unknown,
-)
+from tests.edge.client import ANN, Stream, ask, data, names, question, raw_exchange, reread, text_of
+from tests.edge.machines import status, unknown
+from tests.edge.world import World
 
 
 async def make(world: World, *texts: str, end: bool = False) -> str:
