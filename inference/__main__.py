@@ -35,7 +35,7 @@ from topics.topology import check
 
 EXIT_REFUSED: Final = 2
 EXIT_RESTART: Final = 70
-CLOSE_S_MAX: Final = 1.0
+CLOSE_S_MAX: Final = 0.4
 _RETRY_S: Final = 0.5
 
 Value = TypeVar("Value")

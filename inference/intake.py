@@ -65,7 +65,10 @@ class Intake:
 
     def forget(self, gone: Callable[[Place], bool]) -> None:
         """Partitions that are another worker's now: what was read of them is read again there."""
-        for place in [place for place in self._marks if gone(place)]:
+        places = [place for place in self._marks if gone(place)]
+        if not places:
+            return
+        for place in places:
             del self._marks[place]
         dropped = self.ahead.drop(gone)
         if dropped:

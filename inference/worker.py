@@ -44,11 +44,12 @@ LANES: Final = (Lane.PAID, Lane.FREE)
 TICK_S: Final = 0.1
 STUCK_S: Final = 5.0
 """A loop that has not ticked for this long serves nobody."""
-TELL_S: Final = 3.0
-"""After the last abort, for rows and `Finished`."""
+TELL_S: Final = 2.0
+"""After the last abort, for rows and `Finished`. With the drain, the goodbye and the closes it
+stays under the 25 s a worker has from SIGTERM to its exit."""
 TELL_DEAD_S: Final = 10.0
 """The same after an engine died: all its answers end at once."""
-LEAVE_S: Final = 1.5
+LEAVE_S: Final = 1.2
 
 _log = structlog.get_logger()
 
@@ -73,7 +74,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Worker:
-    """`start`, then `serve` until `stop` or something fatal. Made and used on one loop."""
+    """`run` serves until `stop` or something fatal. Made and used on one loop."""
 
     def __init__(
         self, outside: Outside, settings: InferenceSettings, model: Model, name: str
