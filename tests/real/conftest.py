@@ -1,16 +1,20 @@
 """One whole stack for all real tests: own folder, own ports, stopped at the end.
 
-Every test makes its own keys, so tests share nothing but processes. A test that hurts a part waits until
+Every test makes its own users, so tests share nothing but processes. A test that hurts a part waits until
 the stack serves again before it ends.
 """
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from ops.stack.fresh import FreshStack
+from ops.stack.second_edge import SecondEdge
+from tests.real.client import Client
+from tests.real.users import Users
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +32,45 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FreshStack]:
     yield fresh
     code = fresh.stop()
     assert code == 0, f"the stack ended with {code}, see {data / 'up.log'}"
+
+
+@pytest.fixture(scope="session")
+def second_edge(stack: FreshStack) -> Iterator[SecondEdge]:
+    """B2: another edge of the same stack, with the same settings."""
+    with stack.second_edge() as edge:
+        yield edge
+
+
+HASTY = {
+    "MILENA_EDGE_KEEP_ALIVE_S": "0.5",
+    "MILENA_EDGE_BODY_WAIT_S_MAX": "1",
+    "MILENA_EDGE_QUEUE_WAIT_MS_MAX": "4000",
+    "MILENA_EDGE_RUN_MS_MAX": "6000",
+    "MILENA_EDGE_WRITE_S_MAX": "1",
+    "MILENA_EDGE_SOCKET_SEND_BYTES": "16384",
+}
+
+
+@pytest.fixture(scope="session")
+def hasty_edge(stack: FreshStack) -> Iterator[SecondEdge]:
+    """An edge whose every wait is short, so that what it does about time is seen without waiting."""
+    with stack.second_edge(HASTY) as edge:
+        yield edge
+
+
+@pytest.fixture(scope="session")
+def users(stack: FreshStack) -> Iterator[Users]:
+    """Makes users without a process for each."""
+    made = asyncio.run(Users.open(stack))
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture
+async def ann(stack: FreshStack, users: Users) -> AsyncIterator[Client]:
+    """A paid user nobody has seen before, at the stack's own edge."""
+    async with Client(stack.url, (await users.new()).key) as client:
+        yield client
 
 
 @pytest.fixture

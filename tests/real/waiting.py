@@ -11,3 +11,12 @@ async def until(condition: Callable[[], Awaitable[bool]], s_max: float = 20.0) -
     while not await condition():
         assert time.monotonic() < deadline, "the condition did not come within its deadline"
         await asyncio.sleep(0.02)
+
+
+async def until_so(condition: Callable[[], bool], s_max: float = 20.0) -> None:
+    """The same for a condition that is seen at once."""
+
+    async def asked() -> bool:
+        return condition()
+
+    await until(asked, s_max)
