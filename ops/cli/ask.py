@@ -10,17 +10,17 @@ import os
 import sys
 import time
 import uuid
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from ops.cli.console import AsJson, CommandError, ExitCode, note, result, unreachable, working
+from ops.cli.console import AsJson, CommandError, ExitCode, note, result, unreachable
 
 if TYPE_CHECKING:
-    from ops.cli.ask_answer import Answer
     from ops.cli.ask_stream import AnswerStream
+    from ops.cli.ask_terminal import Writer
 
 STOPPED_S_MAX = 15.0
 
@@ -57,6 +57,7 @@ def ask(
     from ops.cli import environment
     from ops.cli.ask_answer import Answer
     from ops.cli.ask_stream import AnswerStream, Away, Lost, Question, Refused
+    from ops.cli.ask_terminal import CtrlC, Writer
 
     url = base_url.rstrip("/") or environment.edge_url(os.environ)
     question = Question(
@@ -66,8 +67,9 @@ def ask(
         max_output_tokens=max_output_tokens,
     )
     writer = Writer(Answer(), live=sys.stdout.isatty() and not as_json)
+    ctrl_c, chosen = CtrlC(), key or _key(tier)
     try:
-        with AnswerStream(url, key or _key(tier), question) as stream:
+        with ctrl_c, AnswerStream(url, chosen, question, waiting=ctrl_c.waiting) as stream:
             interrupted = _read(stream, writer)
     except Refused as error:
         code = ExitCode.REFUSED
@@ -82,51 +84,6 @@ def ask(
     _report(writer, as_json=as_json)
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
-
-
-class Writer:
-    """Keeps the answer and writes its growing text; the spinner stops at the first of it."""
-
-    def __init__(self, answer: Answer, *, live: bool) -> None:
-        self.answer = answer
-        self.live = live
-        self.first_text_s: float | None = None
-        self._shown = ""
-        self._started_s = time.monotonic()
-        self._spinner = ExitStack()
-        self._say = self._spinner.enter_context(working("waiting for the first word"))
-
-    @property
-    def seconds(self) -> float:
-        """Since the question was asked."""
-        return time.monotonic() - self._started_s
-
-    def update(self, answer: Answer) -> None:
-        self.answer = answer
-        if answer.text and self.first_text_s is None:
-            self.first_text_s = self.seconds
-            self._spinner.close()
-        elif not answer.text and answer.position is not None:
-            self._say(f"queued, {answer.position} ahead")
-        if self.live:
-            self._write(answer.text)
-
-    def end(self) -> None:
-        """Stops the spinner and, in a terminal, ends the line."""
-        self._spinner.close()
-        if self.live and self._shown and not self._shown.endswith("\n"):
-            print(flush=True)
-
-    def _write(self, text: str) -> None:
-        from ops.cli.ask_answer import unseen
-
-        fresh = unseen(self._shown, text)
-        if fresh is None:
-            note("\n(what was shown is replaced)")
-            fresh = text
-        sys.stdout.write(fresh)
-        sys.stdout.flush()
-        self._shown = text
 
 
 def _read(stream: AnswerStream, writer: Writer) -> bool:

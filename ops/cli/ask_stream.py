@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -67,9 +68,12 @@ class AnswerStream:
         question: Question,
         transport: httpx.BaseTransport | None = None,
         wait: Callable[[float], None] = time.sleep,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """`waiting` is entered around whatever only waits: to be interrupted there loses nothing."""
         self._question = question
         self._wait = wait
+        self._waiting = waiting
         self._http = httpx.Client(
             base_url=base_url,
             headers={"Authorization": f"Bearer {key}"},
@@ -114,7 +118,8 @@ class AnswerStream:
             if not self.ended:
                 if failures == len(WAITS_S):
                     raise Lost(self.generation_id)
-                self._wait(WAITS_S[failures])
+                with self._waiting():
+                    self._wait(WAITS_S[failures])
                 failures += 1
 
     def restart(self) -> None:
@@ -135,7 +140,9 @@ class AnswerStream:
         _raise_refusal(answer)
 
     def _connection(self) -> Iterator[Event]:
-        with self._open() as response:
+        with ExitStack() as opened:
+            with self._waiting():
+                response = opened.enter_context(self._open())
             self._reached = True
             if not response.is_success:
                 response.read()
@@ -144,12 +151,15 @@ class AnswerStream:
                 _raise_refusal(response)
             self.generation_id = response.headers.get("X-Generation-Id", self.generation_id)
             parser = Parser(self._last_id)
-            for chunk in response.iter_raw():
-                yield from parser.feed(chunk)
-                if self.ended:
+            chunks = response.iter_raw()
+            while not self.ended:
+                with self._waiting():
+                    chunk = next(chunks, None)
+                if chunk is None:
                     return
+                yield from parser.feed(chunk)
 
-    def _open(self) -> Any:
+    def _open(self) -> AbstractContextManager[httpx.Response]:
         if self.generation_id:
             headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
             path = f"/v1/generations/{self.generation_id}/stream"

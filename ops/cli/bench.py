@@ -32,7 +32,10 @@ def bench(
         return
     console = Console()
     for level in results:
-        title = f"{level.concurrent} concurrent, {level.streams} streams in {level.wall_s} s"
+        title = (
+            f"{level.concurrent} concurrent, {level.streams} streams in {level.wall_s} s, "
+            f"{level.refusals} attempts refused and made again"
+        )
         hops = Table("hop", "from → to", "p50 ms", "p95 ms", "p99 ms", title=title)
         for row in level.rows:
             hops.add_row(row.hop, row.what, f"{row.p50_ms}", f"{row.p95_ms}", f"{row.p99_ms}")

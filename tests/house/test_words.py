@@ -47,7 +47,7 @@ URL = re.compile(r"https?://[^\s\"'`)>\]}]*")
 URLS_ALLOWED = re.compile(
     r"https?://(?:127\.0\.0\.1|localhost|\[::1\]|\{|\$|%s|…|"
     r"(?:www\.)?w3\.org/|maven\.apache\.org/(?:POM/4\.0\.0|xsd/)|www\.apache\.org/licenses/|"
-    r"\w\.\w/|(?:[\w-]+\.)*example(?:\.(?:com|org|net))?(?:[:/]|$)|(?:test|edge|registry)(?:[:/]|$)|$)"
+    r"\w\.\w/|(?:[\w-]+\.)*(?:invalid|example(?:\.(?:com|org|net))?)(?:[:/]|$)|(?:test|edge|registry)(?:[:/]|$)|$)"
 )
 LOCKS_AND_LICENCES = {"LICENSE", "requirements.txt"}
 

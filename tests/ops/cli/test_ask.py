@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ops.cli.ask_stream import AnswerStream, Lost, Question
+from ops.cli.ask_terminal import CtrlC
 from ops.cli.console import ExitCode
 from tests.ops.cli.commands import milena
 from tests.ops.cli.edge_double import GENERATION_ID, EdgeDouble, completed, delta, serving
@@ -177,3 +178,17 @@ def test_ctrl_c_stops_on_the_server_and_shows_what_was_written(tmp_path: Path) -
     assert b"5 tokens in, 3 out" in err
     cancels = [path for _, path, _ in edge.asked if path.endswith("/cancel")]
     assert cancels == [f"/v1/generations/{GENERATION_ID}/cancel"]
+
+
+def test_ctrl_c_is_heard_at_the_next_wait_and_never_in_a_write() -> None:
+    ctrl_c, done = CtrlC(), []
+
+    def write_then_wait() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append("written whole")
+        with ctrl_c.waiting():
+            done.append("waited")
+
+    with ctrl_c, pytest.raises(KeyboardInterrupt):
+        write_then_wait()
+    assert done == ["written whole"]
