@@ -27,7 +27,6 @@ OUTERMOST: dict[str, int] = {
 QUOTING_TESTS = {
     "tests/connectors/closer/test_low_water.py",
     "tests/connectors/closer/test_process.py",
-    "tests/edge/test_generations.py",
     "tests/processors/runs/test_runs_fold.py",
 }
 
