@@ -5,6 +5,8 @@ into a frame.
 """
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ STREAM_HEADERS: Final = [
 WRITE_BYTES_MAX: Final = 32_768
 """One write; a page of the log is sent in such parts, so that each of them shows progress."""
 CUT_S_MAX: Final = 1.0
+_RESET: Final = struct.pack("ii", 1, 0)
 
 
 class StreamAnswer(Response):
@@ -85,8 +88,14 @@ async def _gone(receive: Receive, reader: Reader) -> None:
 
 def _drop(transport: Any, abort: bool) -> None:
     """Closes the connection without the end mark: an answer that is cut must not look whole."""
-    if transport is not None:
-        if abort:
-            transport.abort()
-        else:
-            transport.close()
+    if transport is None:
+        return
+    if not abort:
+        transport.close()
+        return
+    taken = transport.get_extra_info("socket")
+    if taken is not None:
+        # A reset, at once: the kernel, too, drops what the client does not take, and the client is
+        # told; a polite end would wait behind all that.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    transport.abort()
