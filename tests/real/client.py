@@ -149,6 +149,12 @@ class Client:
         return {limit["name"]: limit for limit in response.json()["limits"]}
 
 
+async def drain(events: AsyncIterator[Event]) -> None:
+    """Reads to the end; what came is in the answer."""
+    async for _ in events:
+        pass
+
+
 def body_of(content: str, **more: Any) -> dict[str, Any]:
     """A request body; `model` is scripted unless told otherwise."""
     return {
