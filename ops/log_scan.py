@@ -1,26 +1,35 @@
-"""Reads a stretch of the log from outside: from a time, or from marked ends, to the present end.
+"""Reads topics from a time to their present end, all partitions at once, in no group.
 
-Owns a groupless reader for tools (bench, replay, verify). Commits nothing, changes nothing.
+For tools: replay, benchmark, tests. Owns one consumer for as long as it reads. Commits nothing,
+changes nothing, and gives up when the broker goes silent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from topics.topic import Topic
 
 CALL_S_MAX: Final = 10.0
-_BATCH_MAX: Final = 1_000
+SILENCE_S_MAX: Final = 15.0
+_BATCH_MAX: Final = 500
+_POLL_S: Final = 0.05
 
-Ends = Mapping[tuple[str, int], int]
 
-
-class Found(msgspec.Struct, frozen=True):
-    """One record; `append_ms` is its append time in epoch milliseconds."""
+class Read(msgspec.Struct, frozen=True):
+    """One record as read from the log; `append_ms` in epoch milliseconds."""
 
     topic: str
     partition: int
@@ -30,91 +39,85 @@ class Found(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
-class LogScan:
-    """Use as a context: `with LogScan(bootstrap) as scan`."""
+def records(bootstrap: str, topics: Iterable[Topic], from_ms: int) -> Iterator[Read]:
+    """Every record appended at or after `from_ms`; a partition's own are in order.
 
-    def __init__(self, bootstrap: str) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "milena-scan",
-                "enable.auto.commit": False,
-                "enable.partition.eof": False,
-                "isolation.level": "read_committed",
-                "log_level": 3,
-            }
-        )
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "milena-scan",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+    try:
+        ends = _ends(consumer, _starts(consumer, topics, from_ms))
+        yield from _read(consumer, ends)
+    finally:
+        consumer.close()
 
-    def __enter__(self) -> LogScan:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
+Ends = dict[tuple[str, int], int]
 
-    def ends(self, topics: Iterable[Topic]) -> dict[tuple[str, int], int]:
-        """The next offset of every partition: a mark to read from later.
 
-        Raises:
-            KafkaException: the broker does not answer within 10 s.
-        """
-        return {place: self._bounds(*place)[1] for place in self._places(topics)}
+def _starts(consumer: Consumer, topics: Iterable[Topic], from_ms: int) -> list[TopicPartition]:
+    """Where to begin, partitions without a record since then left out."""
+    listed = consumer.list_topics(timeout=CALL_S_MAX).topics
+    asked = [
+        TopicPartition(topic.name, partition, from_ms)
+        for topic in topics
+        if topic.name in listed
+        for partition in listed[topic.name].partitions
+    ]
+    found = consumer.offsets_for_times(asked, timeout=CALL_S_MAX) if asked else []
+    return [at for at in found if at.offset != OFFSET_END and at.offset >= 0]
 
-    def since(self, topics: Iterable[Topic], from_ms: int) -> Iterator[Found]:
-        """Records appended at or after a time, partition by partition, up to the present end."""
-        asked = [
-            TopicPartition(topic, partition, from_ms) for topic, partition in self._places(topics)
-        ]
-        starts = self._consumer.offsets_for_times(asked, timeout=CALL_S_MAX)
-        return self.after({(at.topic, at.partition): at.offset for at in starts if at.offset >= 0})
 
-    def after(self, starts: Ends) -> Iterator[Found]:
-        """Records from each start up to the present end."""
-        for (topic, partition), start in starts.items():
-            low, end = self._bounds(topic, partition)
-            yield from self._read(topic, partition, max(start, low), end)
+def _ends(consumer: Consumer, starts: list[TopicPartition]) -> Ends:
+    """Assigns the partitions and notes where each ends now."""
+    ends: Ends = {}
+    for at in starts:
+        bounds = consumer.get_watermark_offsets(at, timeout=CALL_S_MAX)
+        if bounds is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if bounds[1] > at.offset:
+            ends[(at.topic, at.partition)] = bounds[1]
+    consumer.assign([at for at in starts if (at.topic, at.partition) in ends])
+    return ends
 
-    def _read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Found]:
-        if start >= end:
-            return
-        self._consumer.assign([TopicPartition(topic, partition, start)])
-        at = start
-        while at < end:
-            batch = self._consumer.consume(_BATCH_MAX, timeout=0.2)
-            for message in batch:
-                error = message.error()
-                if error is not None:
+
+def _read(consumer: Consumer, ends: Ends) -> Iterator[Read]:
+    heard_s = time.monotonic()
+    while ends:
+        for message in consumer.consume(_BATCH_MAX, timeout=_POLL_S):
+            heard_s = time.monotonic()
+            place = (message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                offset = message.offset() or 0
-                if offset >= end:
-                    return
-                at = offset + 1
-                key = message.key() or b""
-                yield Found(
-                    topic,
-                    partition,
-                    offset,
-                    message.timestamp()[1],
-                    key.decode("utf-8", "replace") if isinstance(key, bytes) else key,
-                    message.value(),
-                )
-            if not batch:
-                # Compaction and transaction marks leave offsets without records behind.
-                at = self._consumer.position([TopicPartition(topic, partition)])[0].offset
+                ends.pop(place, None)  # what compaction took away at the end never comes
+                continue
+            offset, end = message.offset() or 0, ends.get(place)
+            if end is None:
+                continue
+            if offset < end:
+                yield _as_read(message, place, offset)
+            if offset >= end - 1:
+                del ends[place]
+        if time.monotonic() - heard_s > SILENCE_S_MAX:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    def _places(self, topics: Iterable[Topic]) -> list[tuple[str, int]]:
-        listed = self._consumer.list_topics(timeout=CALL_S_MAX).topics
-        return [
-            (topic.name, partition)
-            for topic in topics
-            if topic.name in listed
-            for partition in sorted(listed[topic.name].partitions)
-        ]
 
-    def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        found = self._consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=CALL_S_MAX
-        )
-        if found is None:
-            raise KafkaException(f"{topic}-{partition}: no answer within {CALL_S_MAX:.0f} s")
-        low, high = found
-        return low, high
+def _as_read(message: Message, place: tuple[str, int], offset: int) -> Read:
+    key = message.key() or b""
+    text = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+    value = message.value()
+    raw = value.encode() if isinstance(value, str) else value
+    return Read(*place, offset, message.timestamp()[1], text, raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ops.bench.hops import Marks
-from ops.log_scan import Ends, LogScan
+from ops.log_scan import records
 from schemas.generated.types import (
     AccountsInbox,
     Claim,
@@ -47,15 +47,14 @@ def _mark(value: Any) -> tuple[str, str] | None:
     return None
 
 
-def read_marks(bootstrap: str, starts: Ends) -> dict[str, Marks]:
-    """Generation -> its times, from the marked ends on; the first record of each kind counts."""
+def read_marks(bootstrap: str, from_ms: int) -> dict[str, Marks]:
+    """Generation -> its times, of records since `from_ms`; the first of each kind counts."""
     times: dict[str, dict[str, int]] = {}
-    with LogScan(bootstrap) as scan:
-        for record in scan.after(starts):
-            found = _mark(wire.decode(_ENVELOPES[record.topic], record.value))
-            if found is not None:
-                name, generation = found
-                times.setdefault(generation, {}).setdefault(name, record.append_ms)
+    for record in records(bootstrap, TOPICS, from_ms):
+        found = _mark(wire.decode(_ENVELOPES[record.topic], record.value))
+        if found is not None:
+            name, generation = found
+            times.setdefault(generation, {}).setdefault(name, record.append_ms)
     return {
         generation: Marks(**named)
         for generation, named in times.items()

@@ -114,8 +114,8 @@ def lines(moments: Sequence[Moment]) -> list[str]:
 def _moments(
     bootstrap: str, generation_id: str, from_ms: int, say: Callable[[str], None]
 ) -> list[Moment]:
-    from ops.cli.replay_scan import records
     from ops.cli.replay_timeline import Follower, first_topics, in_order, rest_topics
+    from ops.log_scan import records
     from topics.registry import BY_NAME
 
     follower = Follower(generation_id)

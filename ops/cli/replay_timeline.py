@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ops.log_scan import Read
 from schemas.catalogue import definitions
 from schemas.generated import types
 from topics.errors import InvalidRecord
@@ -48,17 +49,6 @@ LIFE: Final = (
     "Closed",
 )
 _RANK: Final = {name: at for at, name in enumerate(LIFE)}
-
-
-class Read(msgspec.Struct, frozen=True):
-    """One record as read from the log; `append_ms` in epoch milliseconds."""
-
-    topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    key: str
-    value: bytes | None
 
 
 class Moment(msgspec.Struct, frozen=True):

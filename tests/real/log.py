@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ops.cli.replay_scan import records
-from ops.log_scan import LogScan
+from ops.log_scan import records
 from ops.stack.fresh import FreshStack
 from schemas.generated.types import AdmissionFact, RunFact, SettlementFact, UsageFact
 from topics import wire
@@ -60,8 +59,7 @@ async def facts_once(
 
 def dead_letters(stack: FreshStack) -> int:
     """How many records were ever put aside."""
-    with LogScan(_bootstrap(stack)) as scan:
-        return sum(scan.ends(DEAD_LETTERS.values()).values())
+    return sum(1 for _ in records(_bootstrap(stack), DEAD_LETTERS.values(), 0))
 
 
 def decoded(stack: FreshStack, topic: Topic, kind: type[Any]) -> list[tuple[str, Any]]:

@@ -122,15 +122,17 @@ async def test_a_killed_edge_loses_its_sockets_and_no_answer(
 ) -> None:
     key = uuid.uuid4().hex
     content = script(words=200, tokens_per_s=60)
-    async with Client(stack.url, paid_key) as client:
-        async with client.streaming(content, idempotency_key=key) as (answer, events):
-            generation_id = answer.generation_id
-            async for event in events:
-                if event.event.endswith("text.delta"):
-                    break
-            pid = stack.hurt("edge", signal.SIGKILL)
-            with pytest.raises(httpx2.TransportError):
-                await _drain(events)
+    async with (
+        Client(stack.url, paid_key) as client,
+        client.streaming(content, idempotency_key=key) as (answer, events),
+    ):
+        generation_id = answer.generation_id
+        async for event in events:
+            if event.event.endswith("text.delta"):
+                break
+        pid = stack.hurt("edge", signal.SIGKILL)
+        with pytest.raises(httpx2.TransportError):
+            await _drain(events)
     await asyncio.to_thread(stack.back, "edge", pid)
     await asyncio.to_thread(stack.serving)
     async with Client(stack.url, paid_key) as client:

@@ -6,7 +6,7 @@ import uuid
 import httpx2
 import pytest
 
-from ops.cli.replay_scan import records
+from ops.log_scan import records
 from ops.stack.fresh import FreshStack
 from ops.stack.plan import CLOSER_PORT, MACHINE_PORTS, POOL_PORTS
 from tests.real.client import Client, script

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from ops.cli.replay import lines, made_at_ms
-from ops.cli.replay_timeline import Follower, Moment, Read, first_topics, in_order, rest_topics
+from ops.cli.replay_timeline import Follower, Moment, first_topics, in_order, rest_topics
+from ops.log_scan import Read
 from schemas.generated import types as t
 from schemas.generated.types import AccountsInbox, EdgeReply, RunsInbox, StreamControl
 from topics import registry as r
