@@ -38,7 +38,7 @@ class SecondEdge:
         partitions = EDGES.partitions(local=True)
         replies = (partition_of(FIRST_NAME, partitions) + number) % partitions
         told = read_settings(env)
-        self._env = {
+        self.env = {
             **env,
             **environment(told, with_registry=False),
             "MILENA_EDGE_PORT": str(self.port),
@@ -76,7 +76,7 @@ class SecondEdge:
         """Starts it and returns at once."""
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "edge"]
-            self._process = subprocess.Popen(command, env=self._env, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, env=self.env, stdout=log, stderr=log)
 
     def hurt(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
