@@ -23,14 +23,14 @@ from connectors.redis.settings import RedisSettings
 from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
 from inference.log import KafkaLog
-from inference.settings import InferenceSettings, ProcessSettings
+from inference.settings import InferenceSettings
 from inference.wiring import once_there, outside_of, topics_of
 from inference.worker import Worker
 from topics.errors import SettingsError, TopologyError
 from topics.models import POOLS, Model, model_of_pool
 from topics.runtime import logs
 from topics.runtime.operator import OperatorPort
-from topics.runtime.settings import KafkaSettings, read
+from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
 
 EXIT_REFUSED: Final = 2

@@ -43,16 +43,3 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"answer_bytes_max must be from 1 to {TEXT_BYTES_MAX}: a row's bound")
         if not 0.0 <= self.drain_s <= 300.0:
             raise ValueError("drain_s must be from 0 to 300")
-
-
-class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`operator_port` 0 serves none; `incarnation_name` is stable across restarts of one worker."""
-
-    operator_port: int = 0
-    incarnation_name: str = "worker-0"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.operator_port < 65_536:
-            raise ValueError("operator_port must be a port")
-        if not self.incarnation_name:
-            raise ValueError("incarnation_name must not be empty")

@@ -15,7 +15,6 @@ import structlog
 import uvloop
 
 from processors.machines import MACHINES
-from processors.settings import ProcessSettings
 from processors.shell import Shell
 from topics.errors import SettingsError, TopologyError
 from topics.registry import CHANGELOGS, DEAD_LETTERS
@@ -41,7 +40,7 @@ async def _run(name: str) -> None:
     from processors.app import make  # Faust is imported after the loop's policy is set
 
     kafka = settings.read(settings.KafkaSettings, "KAFKA", os.environ)
-    process = settings.read(ProcessSettings, "PROCESS", os.environ)
+    process = settings.read(settings.ProcessSettings, "PROCESS", os.environ)
     machine = MACHINES[name](os.environ)
     check(kafka.bootstrap, [machine.inbox, CHANGELOGS[name], DEAD_LETTERS[name]], kafka.local)
     whole = asyncio.Event()

@@ -37,32 +37,7 @@ def make(
     `instance` is the member's static name: one started again takes its partitions back at once (2 s
     instead of a session timeout here), and a second one under the same name fences the first.
     """
-    app = faust.App(
-        f"milena-{machine.name}",
-        broker=f"milena://{kafka.bootstrap}",
-        store="memory://",
-        datadir=str(folder),
-        autodiscover=False,
-        web_enabled=False,
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        table_standby_replicas=0,
-        processing_guarantee="at_least_once",
-        key_serializer="raw",
-        value_serializer="raw",
-        stream_wait_empty=False,
-        stream_buffer_maxsize=512,
-        consumer_group_instance_id=instance,
-        broker_session_timeout=10.0,
-        broker_heartbeat_interval=3.0,
-        broker_request_timeout=30.0,
-        broker_commit_interval=1.0,
-        broker_max_poll_interval=60.0,
-        consumer_auto_offset_reset="earliest",
-        producer_acks=-1,
-        producer_linger=0,
-        producer_max_request_size=4 * 1_048_576,
-    )
+    app = _faust_app(machine.name, kafka.bootstrap, instance, folder)
     inbox = app.topic(
         machine.inbox.name,
         key_type=bytes,
@@ -105,3 +80,32 @@ def make(
             )
 
     return Running(app, shell)
+
+
+def _faust_app(name: str, bootstrap: str, instance: str, folder: Path) -> faust.App:
+    return faust.App(
+        f"milena-{name}",
+        broker=f"milena://{bootstrap}",
+        store="memory://",
+        datadir=str(folder),
+        autodiscover=False,
+        web_enabled=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        processing_guarantee="at_least_once",
+        key_serializer="raw",
+        value_serializer="raw",
+        stream_wait_empty=False,
+        stream_buffer_maxsize=512,
+        consumer_group_instance_id=instance,
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=3.0,
+        broker_request_timeout=30.0,
+        broker_commit_interval=1.0,
+        broker_max_poll_interval=60.0,
+        consumer_auto_offset_reset="earliest",
+        producer_acks=-1,
+        producer_linger=0,
+        producer_max_request_size=4 * 1_048_576,
+    )

@@ -11,7 +11,7 @@ import structlog
 import uvloop
 
 from connectors.closer.process import Closer
-from connectors.closer.settings import CloserSettings, ProcessSettings
+from connectors.closer.settings import CloserSettings
 from connectors.errors import RedisAway, StoreUnavailable, Unfit
 from connectors.log import LogProducer
 from connectors.redis.calls import Calls
@@ -23,7 +23,7 @@ from topics.errors import SettingsError, TopologyError
 from topics.registry import CONTROL_STREAMS, RUNS_INBOX
 from topics.runtime.logs import configure
 from topics.runtime.operator import OperatorPort
-from topics.runtime.settings import KafkaSettings, read
+from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
 
 RETRY_EVERY_S: Final = 0.5

@@ -1,4 +1,4 @@
-"""Settings `MILENA_CLOSER_…` and the process's own `MILENA_PROCESS_…`. Hold bounds only."""
+"""Settings `MILENA_CLOSER_…`. Hold bounds only."""
 
 import msgspec
 
@@ -18,11 +18,3 @@ class CloserSettings(msgspec.Struct, frozen=True, kw_only=True):
     commit_every_s: float = 0.2
     look_every_s: float = 2.0
     """How often Redis and the store are asked for the readiness answer."""
-
-
-class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor gives every process."""
-
-    operator_port: int = 8025
-    incarnation_name: str = "closer-0"
-    """Stable over restarts: the static member of the group."""

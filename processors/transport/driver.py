@@ -11,14 +11,14 @@ from typing import Any
 from faust.transport.drivers import aiokafka as stock
 
 
-class Producer(stock.Producer):
+class Producer(stock.Producer):  # type: ignore[misc]
     """acks=all and idempotent."""
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {**super()._settings_extra(), "enable_idempotence": True, "acks": "all"}
 
 
-class Transport(stock.Transport):
+class Transport(stock.Transport):  # type: ignore[misc]
     """`milena://host:port`."""
 
     Producer = Producer

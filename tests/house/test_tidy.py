@@ -14,7 +14,7 @@ P90_LINES_MAX = 250
 
 # What is longer today may only shrink, and leaves this list when it fits: name -> lines.
 LONG_MODULES: dict[str, int] = {}
-LONG_FUNCTIONS: dict[str, int] = {"processors/app.py:make": 81}
+LONG_FUNCTIONS: dict[str, int] = {}
 
 # Catching everything belongs to a shell's outermost loop alone: file -> how often.
 OUTERMOST: dict[str, int] = {

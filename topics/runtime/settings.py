@@ -45,6 +45,25 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Local partition counts and replication 1; production counts otherwise."""
 
 
+class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`MILENA_PROCESS_…`: what the stack tells every process about itself.
+
+    `operator_port` 0 serves none (the edge then takes its own); `incarnation_name` is stable across
+    restarts of one instance: group members are static under it.
+    """
+
+    operator_port: int = 0
+    incarnation_name: str = "local-0"
+    start_s_max: float = 120.0
+    """Longest start of a machine, recovery included; beyond it the process is started again."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.operator_port < 65_536:
+            raise ValueError("operator_port must be a port")
+        if not self.incarnation_name:
+            raise ValueError("incarnation_name must not be empty")
+
+
 def check_names(env: Mapping[str, str]) -> None:
     """Refuses names that no section owns.
 
