@@ -1,6 +1,6 @@
 # `make run` starts everything, `make test` tests everything. Both set up what is missing first.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check bench drill test-vllm
+.PHONY: help setup run test lint check bench
 
 VENV := .venv/bin
 
@@ -17,18 +17,21 @@ run: setup ## start the whole local stack until Ctrl-C
 test: setup ## every test that needs no GPU
 	@exec $(VENV)/pytest
 
-check: setup ## format, lint, types, layers, fast tests
+# Tests that start processes, servers or a model are left to `make test`.
+SLOW := inference edge contract/engines ops/stack connectors/redis connectors/closer real
+
+lint: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .
 	@$(VENV)/ruff check .
 	@$(VENV)/mypy
 	@$(VENV)/lint-imports
-	@exec $(VENV)/pytest -q -m "not real"
+
+check: lint ## lint and fast tests, under 90 s
+	@exec $(VENV)/pytest -q -m "not real" $(addprefix --ignore=tests/,$(SLOW))
 
 bench: setup ## Milena's share of the time to first token, per hop
 	@exec $(VENV)/milena bench
 
-drill: setup ## faults under load, with a report
-	@exec $(VENV)/milena drill
-
-test-vllm: setup ## the engine contract on real vLLM, in an environment of its own
-	@exec $(VENV)/pytest -m vllm
+lock: setup ## make requirements.txt anew from pyproject.toml, with hashes and without addresses
+	@exec $(VENV)/uv pip compile pyproject.toml --extra all --group dev --python-version 3.11 --quiet \
+		--generate-hashes --no-emit-index-url --no-header --override ops/lock-overrides.txt -o requirements.txt
