@@ -14,8 +14,6 @@ ELSEWHERE = {
     "make check": "tests/house/test_readme.py",
     "make test": "tests/real/conftest.py",
     "make bench": "tests/ops/bench/test_hops.py",
-    "make drill": "tests/real/test_kills.py",
-    "make test-vllm": "tests/contract/engines/test_engine_contract.py",
     ".venv/bin/milena down": "tests/ops/stack/test_status.py",
 }
 
