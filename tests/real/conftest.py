@@ -14,23 +14,8 @@ import pytest
 from ops.stack.fresh import FreshStack
 from ops.stack.second_edge import SecondEdge
 from tests.real.client import Client
+from tests.real.edges import HASTY, PATIENT
 from tests.real.users import Users
-
-# What an answer takes is the benchmark's to judge: a busy machine must not turn a test red.
-PATIENT = {
-    "MILENA_EDGE_PAYLOAD_MS_MAX": "3000",
-    "MILENA_EDGE_DECISION_MS_MAX": "4000",
-    "MILENA_EDGE_ANSWER_MS_MAX": "4000",
-}
-HASTY = {
-    "MILENA_EDGE_KEEP_ALIVE_S": "0.5",
-    "MILENA_EDGE_BODY_WAIT_S_MAX": "1",
-    "MILENA_EDGE_QUEUE_WAIT_MS_MAX": "4000",
-    "MILENA_EDGE_RUN_MS_MAX": "6000",
-    "MILENA_EDGE_WRITE_S_MAX": "1",
-    "MILENA_EDGE_SOCKET_SEND_BYTES": "16384",
-    "MILENA_EDGE_STREAM_BUFFER_BYTES_MAX": "16384",
-}
 
 
 @pytest.fixture(scope="session")

@@ -117,8 +117,12 @@ async def connect(url: str, key: str, content: str, **more: Any) -> socket.socke
         ("Content-Length", b"%d" % len(body)),
     ]
     await loop.sock_sendall(made, head("POST", "/v1/generations", headers) + body)
-    await until_so(lambda: b"\r\n\r\n" in peek(made))
-    assert peek(made).startswith(b"HTTP/1.1 200 "), peek(made)
+    try:
+        await until_so(lambda: b"\r\n\r\n" in peek(made))
+        assert peek(made).startswith(b"HTTP/1.1 200 "), peek(made)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

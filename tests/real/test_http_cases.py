@@ -2,7 +2,7 @@
 not read. Order and counts are judged; the waits of one edge are short by its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 
 import httpx2
@@ -12,6 +12,7 @@ from connectors.sse.parser import Event, Parser
 from ops.stack.fresh import FreshStack
 from ops.stack.second_edge import SecondEdge
 from tests.real.client import Client, drain, script
+from tests.real.edges import NARROW, PATIENT
 from tests.real.frozen import frozen_worker
 from tests.real.metrics import metric
 from tests.real.slow_readers import SilentReader, SlowReader, connect
@@ -162,17 +163,24 @@ async def test_an_answer_in_one_piece_waits_without_a_sign_and_ends_by_its_deadl
 
 # --- H3: readers that do not read
 
-WORDS = 40_000
-LONG = script(words=WORDS, tokens_per_s=20_000)
+WORDS = 25_000
+LONG = script(words=WORDS, tokens_per_s=10_000)
 SILENT, SLOW, NORMAL, SLOTS = 50, 20, 5, 3
-HELD_BYTES_MAX = 100_000
+HELD_BYTES_MAX = 65_536
 """What one client that is behind may cost: its buffer and one flush."""
 
 
+@pytest.fixture
+def narrow_edge(stack: FreshStack) -> Iterator[SecondEdge]:
+    """An edge that keeps little for a reader and waits for it for a second."""
+    with stack.second_edge({**PATIENT, **NARROW}) as edge:
+        yield edge
+
+
 async def test_readers_that_do_not_read_are_cut_and_hurt_nobody(
-    stack: FreshStack, hasty_edge: SecondEdge, users: Users
+    stack: FreshStack, narrow_edge: SecondEdge, users: Users
 ) -> None:
-    url, operator = hasty_edge.url, hasty_edge.operator_url
+    url, operator = narrow_edge.url, narrow_edge.operator_url
     cut_before = await metric(operator, "milena_edge_readers_cut_total")
     async with AsyncExitStack() as left:
         keys = [(await users.new()).key for _ in range(-(-(SILENT + SLOW) // SLOTS))]
