@@ -25,6 +25,7 @@ from schemas.generated.types import Due
 from topics import wire
 from topics.errors import InvalidRecord, NotSupported
 from topics.ids import output_id
+from topics.partition import partition_of
 from topics.registry import CHANGELOGS, DEAD_LETTERS
 from topics.runtime.clock import BrokerClock
 
@@ -101,11 +102,16 @@ class Shell(Generic[State]):
     def recovered(self) -> None:
         """The table was filled anew: forget what was cached and learn every key's deadline."""
         self._cache.clear()
+        self._ended.clear()
         self.deadlines.clear()
+        partitions = self._machine.inbox.ring.partitions(self._local)
         for raw_key, raw in self._table.items():
-            if raw:
-                key = raw_key.decode()
-                self._note_deadline(key, records.decode(raw, self._machine.state).state)
+            if not raw:
+                continue
+            key, held = raw_key.decode(), records.decode(raw, self._machine.state)
+            self._note_deadline(key, held.state)
+            if held.state is None:
+                self._ended.append((partition_of(key, partitions), held.offset, key))
 
     async def take(self, record: Incoming, acknowledge: Callable[[], None]) -> None:
         """Folds one record and queues its acknowledgement. Returns before the broker answers."""
@@ -228,7 +234,7 @@ class Shell(Generic[State]):
             state,
         )
         self._keep(record.key, after)
-        if state is None and before is not None:
+        if state is None:
             self._ended.append((record.partition, record.offset, record.key))
         return [*out, self._state_record(record, after, state_raw)]
 

@@ -46,7 +46,7 @@ def check(bootstrap: str, expected: Iterable[Topic], local: bool) -> None:
         TopologyError: the broker does not answer, or a topic differs.
     """
     try:
-        listed = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3}).list_topics(
+        listed = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(
             timeout=10
         )
     except KafkaException as error:

@@ -82,6 +82,8 @@ def decode(expected: type[Value], raw: bytes | None) -> Value:
             return_record_name=True,
             return_record_name_override=True,
         )
+        if stream.read(1):
+            raise InvalidRecord("trailing_bytes")
         body = plain.get(_BODY)
         if isinstance(body, tuple):  # an envelope: put the branch's name where the type wants it
             plain[_BODY] = {"-type": body[0], **body[1]}

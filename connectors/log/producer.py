@@ -61,7 +61,7 @@ class LogProducer:
                 "reconnect.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 1_000,
                 "error_cb": self._on_error,
-                "log_level": 3,
+                "log_level": 2,
             }
         )
         self._closing = threading.Event()

@@ -50,7 +50,7 @@ def _settings(bootstrap: str, more: Mapping[str, Any]) -> dict[str, Any]:
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1_000,
         "allow.auto.create.topics": False,
-        "log_level": 3,
+        "log_level": 2,  # an absent broker shows in readiness, not in ten lines a second
         **more,
     }
 
@@ -131,7 +131,7 @@ class LogReader:
                 [topic.name for topic in topics],
                 on_assign=lambda _, places: reader._note_assignment(places),
                 on_revoke=lambda _, places: reader._give_up(places),
-                on_lost=lambda _, places: reader._note_assignment([]),
+                on_lost=lambda _, places: reader._give_up(places, ours=False),
             )
 
         reader._start = start
@@ -261,7 +261,8 @@ class LogReader:
         if places:
             self._loop.call_soon_threadsafe(self._ready.set)
 
-    def _give_up(self, places: list[TopicPartition]) -> None:
+    def _give_up(self, places: list[TopicPartition], *, ours: bool = True) -> None:
+        """Tells of partitions that go; those lost already (`ours` false) can be committed no more."""
         lost = [(place.topic, place.partition) for place in places]
         done = threading.Event()
 
@@ -275,5 +276,6 @@ class LogReader:
         if not self._closing.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(tell)
             done.wait(timeout=2.0)
-        self._commit_now()
+        if ours:
+            self._commit_now()
         self.assignment = self.assignment - frozenset(lost)

@@ -48,6 +48,7 @@ def test_the_branch_of_an_envelope_is_kept() -> None:
         (encode(AccountsInbox(event_id="e", body=BODY)), "other_record"),
         (encode(DUE)[:5], "broken_avro"),
         (encode(DUE)[:-1], "broken_avro"),
+        (encode(DUE) + b"\0", "trailing_bytes"),
         (encode(DUE)[:5] + b"\xff" * 20, "broken_avro"),
         (encode(DUE)[:5] + b"\x02\xff" + encode(DUE)[7:], "broken_avro"),
     ],
