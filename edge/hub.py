@@ -173,12 +173,13 @@ class Hub:
         await asyncio.gather(*self._work.values(), return_exceptions=True)
 
     def _look_after(self, feed: Feed, reader: Reader, now_s: float, tick_s: float) -> None:
-        if reader.over:
-            return
-        bounds = self._settings
-        if reader.writing_since_s and now_s - reader.writing_since_s > bounds.write_s_max:
+        bounds, since_s = self._settings, reader.writing_since_s
+        if reader.cut is None and since_s and now_s - since_s > bounds.write_s_max:
+            # Also where the end waits behind what is not taken: it would wait for ever.
             self._metrics.cut.labels("age").inc()
             reader.end("age", abort=True)
+        elif reader.over:
+            return
         elif now_s > reader.until_s:
             self._metrics.cut.labels("too_long").inc()
             reader.end("too_long")
