@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from tests.edge.client import until
-from tests.edge.test_streams import big_answer, post_bytes, small_socket
+from tests.edge.client import small_socket, until
+from tests.edge.test_streams import big_answer, post_bytes
 from tests.edge.world import running
 
 
