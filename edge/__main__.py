@@ -24,7 +24,7 @@ from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
 from edge.app import build
 from edge.readiness import Readiness
-from edge.server import listen, make_server, serve
+from edge.server import allow_many_sockets, listen, make_server, serve
 from edge.settings import (
     EdgeSettings,
     ProcessSettings,
@@ -77,6 +77,7 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
+        allow_many_sockets()
         listening = listen(self._settings.host, self._port, self._settings.socket_send_bytes)
         operator = OperatorPort("127.0.0.1", self._operator_port, self._missing)
         operator.start()
@@ -116,12 +117,16 @@ class Process:
             fatal=self._fatal,
         )
         await asyncio.to_thread(wired.parts.models.load)
-        await wired.reader.ready()
         _log.info("edge_starts", redis=version, port=self._port)
         return wired
 
     async def _serve(self, wired: Wired, listening: socket.socket) -> None:
         parts, settings = wired.parts, self._settings
+        try:
+            await wired.reader.ready()
+        except TimeoutError:
+            self._fatal(f"replies cannot be read: {wired.reader.failed or 'no answer'}")
+            return
         readiness = Readiness(parts, self._kafka.local, lambda: wired.reader.failed)
         self._readiness = readiness
         tasks = [

@@ -88,8 +88,10 @@ class Feed:
 
     def admit(self, reader: Reader, *, hole: bool = False) -> None:
         """The reader takes the place of the live ones."""
-        reader.live, reader.hole, reader.empty_reads = True, hole, 0
+        reader.live, reader.empty_reads = True, 0
         self._live.add(reader)
+        if hole:
+            self._open_hole(reader)
         if self.head is None:
             self.head = max(reader.cursor, self.seen)
 
@@ -170,8 +172,9 @@ class Feed:
         """From now on the store is asked for the end, until news come again."""
         self.lost = True
 
-    def park_again(self, reader: Reader) -> None:
+    def try_again(self, reader: Reader) -> None:
         """A reader with a hole tries the log once more from where it is."""
+        reader.hole = False
         self.demote(reader)
         reader.wake()
 
@@ -222,8 +225,14 @@ class Feed:
     def _lose_place(self) -> None:
         """Entries up to `seen` are gone: live readers wait for a whole text."""
         for reader in self._live:
-            reader.hole = reader.hole or reader.cursor < self.seen
+            if reader.cursor < self.seen:
+                self._open_hole(reader)
         self.head = self.seen
+
+    def _open_hole(self, reader: Reader) -> None:
+        """The log lacks what comes next for this reader: a whole text, or the store, must help."""
+        reader.hole, reader.hole_at_s = True, self._now_s()
+        self.lose()
 
 
 def _follows(head: EntryId, entry: Entry) -> bool:

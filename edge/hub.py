@@ -94,7 +94,7 @@ class Hub:
             feed.refresh("gap")
             for reader in [*feed.readers]:
                 if reader.hole:
-                    feed.park_again(reader)
+                    feed.try_again(reader)
 
     def hold(self, generation_id: str) -> Feed:
         """The feed of a generation, subscribed from now on; `release` it when done."""
@@ -161,9 +161,6 @@ class Hub:
             if not feed.ended and now_s - feed.news_at_s >= bounds.silence_s_max:
                 feed.news_at_s = now_s
                 self._start(feed.generation_id, "check", feed.check)
-                for reader in [*feed.readers]:
-                    if reader.hole:
-                        feed.park_again(reader)
             if asking and feed.readers and (feed.lost or (away and not feed.ended)):
                 self._start(feed.generation_id, "store", partial(self._ask_store, feed))
 
@@ -185,6 +182,8 @@ class Hub:
             reader.end("too_long")
         elif reader.idle and now_s - reader.sent_at_s >= bounds.keep_alive_s - tick_s:
             reader.put(None, KEEP_ALIVE)
+        if reader.hole and now_s - reader.hole_at_s >= bounds.silence_s_max:
+            feed.try_again(reader)
 
     def _start(
         self, generation_id: str, kind: str, work: Callable[[], Coroutine[Any, Any, None]]

@@ -43,7 +43,7 @@ class Reader:
 
     __slots__ = (
         "_buffers", "_ended", "_feed", "_metrics", "_now_s", "_queue", "_queued_bytes",
-        "_started_s", "_texted", "_waiter", "cursor", "cut", "empty_reads", "hole", "live",
+        "_started_s", "_texted", "_waiter", "cursor", "cut", "empty_reads", "hole", "hole_at_s", "live",
         "on_cut", "sent_at_s", "until_s", "writing_since_s",
     )  # fmt: skip
 
@@ -72,6 +72,7 @@ class Reader:
         self.live = False
         self.hole = False
         """Entries before the next ones are lost: only a whole text helps."""
+        self.hole_at_s = 0.0
         self.empty_reads = 0
         self.cut: str | None = None
         self.on_cut: Callable[[bool], None] | None = None
@@ -160,7 +161,6 @@ class Reader:
         try:
             entries = await self._feed.read(self.cursor, "late")
         except (RedisAway, RedisRefused):
-            self._feed.lose()
             self._feed.admit(self, hole=True)
             return
         if self.over:

@@ -6,6 +6,7 @@ on at another edge from the last id it saw.
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Generator
 from typing import Final
@@ -29,6 +30,12 @@ class EdgeServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+
+def allow_many_sockets() -> None:
+    """Raises the bound of open files to what the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def listen(host: str, port: int, send_bytes: int) -> socket.socket:

@@ -38,7 +38,7 @@ from topics.models import Model
 from topics.registry import ACCOUNTS_INBOX
 
 PAYLOAD_MARGIN_S: Final = 600
-_GOING_ON: Final[set[asyncio.Task[bool]]] = set()
+_GOING_ON: Final[set[asyncio.Task[PutCode]]] = set()
 """Writes nobody waits for any more; held so that they are not collected halfway."""
 _LANES: Final = {Tier.PAID: Lane.PAID, Tier.OPERATOR: Lane.PAID}
 
@@ -172,7 +172,7 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
     """Writes the text to Redis and the store at once; one of the two is enough.
 
     Raises:
-        ApiError: capacity_exhausted where neither took it.
+        ApiError: capacity_exhausted where neither took it, or Redis is full.
     """
     body = payload_body(asked.request)
     ttl_s = (
@@ -188,7 +188,7 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
         body=body,
         created_at_ms=parts.mint.wall_ms(),
     )
-    waiting: set[asyncio.Task[bool]] = {
+    waiting: set[asyncio.Task[PutCode]] = {
         asyncio.create_task(_in_redis(parts, asked.generation_id, body, ttl_s)),
         asyncio.create_task(_in_store(parts, row)),
     }
@@ -198,26 +198,35 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
         done, waiting = await asyncio.wait(
             waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
         )
-        if any(task.result() for task in done):
-            _GOING_ON.update(waiting)  # the other write goes on, within its own deadline
-            for task in waiting:
-                task.add_done_callback(_GOING_ON.discard)
+        codes = {task.result() for task in done}
+        if PutCode.FULL in codes:
+            break  # the store could keep the text, but nobody could be shown an answer
+        if PutCode.OK in codes:
+            _let_go_on(waiting)
             return
         if not done:
             break
+    _let_go_on(waiting)
     raise ApiError(ErrorCode.CAPACITY_EXHAUSTED)
 
 
-async def _in_redis(parts: Parts, generation_id: str, body: bytes, ttl_s: int) -> bool:
+def _let_go_on(writes: set[asyncio.Task[PutCode]]) -> None:
+    """What is still being written ends within its own deadline."""
+    _GOING_ON.update(writes)
+    for task in writes:
+        task.add_done_callback(_GOING_ON.discard)
+
+
+async def _in_redis(parts: Parts, generation_id: str, body: bytes, ttl_s: int) -> PutCode:
     try:
-        return await parts.log.put_payload(generation_id, body, ttl_s) is PutCode.OK
+        return await parts.log.put_payload(generation_id, body, ttl_s)
     except RedisRefused:
-        return False
+        return PutCode.AWAY
 
 
-async def _in_store(parts: Parts, row: Payload) -> bool:
+async def _in_store(parts: Parts, row: Payload) -> PutCode:
     try:
         await parts.store.put_payload(row)
     except (StoreUnavailable, Unfit):
-        return False
-    return True
+        return PutCode.AWAY
+    return PutCode.OK

@@ -18,3 +18,10 @@ def redis() -> Iterator[RedisServer]:
 async def world(redis: RedisServer) -> AsyncIterator[World]:
     async with running(redis.url) as made:
         yield made
+
+
+@pytest.fixture
+async def hasty(redis: RedisServer) -> AsyncIterator[World]:
+    """A world that gives up waiting as early as the outside is promised."""
+    async with running(redis.url, decision_ms_max=500, answer_ms_max=300) as made:
+        yield made

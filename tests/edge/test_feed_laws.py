@@ -246,3 +246,22 @@ def test_one_read_serves_all_who_ask_for_the_same() -> None:
         assert all(len(client.got) == 4 for client in scenario.clients)
 
     asyncio.run(run())
+
+
+def test_a_stream_that_vanished_after_its_end_is_asked_of_the_store() -> None:
+    async def run() -> None:
+        scenario = Scenario(100_000)
+        scenario.log.open = True
+        await scenario.play(("push_next", 2))
+        scenario.append("completed")
+        scenario.feed.push(scenario.log.entries[-1])
+        scenario.log.entries.clear()
+        scenario.join(BEFORE_ALL, fresh=False)
+        scenario.clients[0].allowed.release()
+        await scenario.play(("settle",))
+        await scenario.play(("settle",))
+        assert scenario.feed.lost
+        assert scenario.clients[0].got == []
+        scenario.clients[0].task.cancel()
+
+    asyncio.run(run())

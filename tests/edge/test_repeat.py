@@ -176,23 +176,23 @@ async def test_another_body_under_the_key(world: World) -> None:
         assert again.headers["x-should-retry"] == "false"
 
 
-async def test_no_decision_in_time(world: World) -> None:
-    world.machines.script = lambda topic, key, value: None
-    started_s = world.parts.mint.now_s()
-    response = await world.client.post(
-        "/v1/generations", json=question(), headers=world.headers(idempotency="k")
+async def test_no_decision_in_time(hasty: World) -> None:
+    hasty.machines.script = lambda topic, key, value: None
+    started_s = hasty.parts.mint.now_s()
+    response = await hasty.client.post(
+        "/v1/generations", json=question(), headers=hasty.headers(idempotency="k")
     )
-    assert 0.45 < world.parts.mint.now_s() - started_s < 1.5
+    assert 0.45 < hasty.parts.mint.now_s() - started_s < 5
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "quota_service_unavailable"
     assert response.headers["retry-after"] == "2"
-    first, second = world.machines.sent  # sent once more, to the byte
+    first, second = hasty.machines.sent  # sent once more, to the byte
     assert msgspec.json.encode(first[2]) == msgspec.json.encode(second[2])
     assert first[:2] == second[:2]
-    submit = world.machines.submits()[0]
-    world.machines.reply(submit.request_id, queued(submit))
+    submit = hasty.machines.submits()[0]
+    hasty.machines.reply(submit.request_id, queued(submit))
     await asyncio.sleep(0.05)
-    assert world.parts.metrics.late_replies._value.get() == 1
+    assert hasty.parts.metrics.late_replies._value.get() == 1
 
 
 async def test_an_answer_to_the_second_sending_is_enough(world: World) -> None:

@@ -141,13 +141,13 @@ async def test_when_the_text_has_expired(world: World) -> None:
     await expect_error(world, generation_id, 410, "result_unavailable")
 
 
-async def test_when_runs_knows_nothing_or_says_nothing(world: World) -> None:
-    async with ask(world, question()) as stream:
+async def test_when_runs_knows_nothing_or_says_nothing(hasty: World) -> None:
+    async with ask(hasty, question()) as stream:
         generation_id = stream.generation_id
-    world.machines.script = lambda topic, key, value: unknown(generation_id)
-    await expect_error(world, generation_id, 404, "not_found")
-    world.machines.script = lambda topic, key, value: None
-    await expect_error(world, generation_id, 503, "history_unavailable")
+    hasty.machines.script = lambda topic, key, value: unknown(generation_id)
+    await expect_error(hasty, generation_id, 404, "not_found")
+    hasty.machines.script = lambda topic, key, value: None
+    await expect_error(hasty, generation_id, 503, "history_unavailable")
 
 
 async def test_when_the_store_is_away(world: World, redis: Any) -> None:

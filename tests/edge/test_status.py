@@ -97,24 +97,24 @@ async def test_without_a_row_runs_is_asked(
     assert (told["error"] is None) == (word != "failed")
 
 
-async def test_when_runs_is_silent_redis_tells(world: World) -> None:
-    generation_id = await started(world)
-    await world.open(generation_id)
-    await world.say(generation_id, "x")
-    world.machines.always(None)
-    told = (await look(world, generation_id)).json()
+async def test_when_runs_is_silent_redis_tells(hasty: World) -> None:
+    generation_id = await started(hasty)
+    await hasty.open(generation_id)
+    await hasty.say(generation_id, "x")
+    hasty.machines.always(None)
+    told = (await look(hasty, generation_id)).json()
     assert (told["status"], told["hold"], told["output"]) == ("running", "consumed", None)
 
 
-async def test_when_nobody_knows_or_nobody_tells(world: World) -> None:
-    generation_id = await started(world)
-    world.machines.always(unknown(generation_id))
-    assert (await look(world, generation_id)).status_code == 404
-    world.machines.always(None)
-    response = await look(world, generation_id)
+async def test_when_nobody_knows_or_nobody_tells(hasty: World) -> None:
+    generation_id = await started(hasty)
+    hasty.machines.always(unknown(generation_id))
+    assert (await look(hasty, generation_id)).status_code == 404
+    hasty.machines.always(None)
+    response = await look(hasty, generation_id)
     assert (response.status_code, response.json()["error"]["code"]) == (503, "history_unavailable")
-    world.store.away = True
-    assert (await look(world, generation_id)).status_code == 503
+    hasty.store.away = True
+    assert (await look(hasty, generation_id)).status_code == 503
 
 
 async def test_a_stop_is_one_record_on_the_runs_key(world: World) -> None:
@@ -156,16 +156,16 @@ async def test_a_stop_of_an_ended_one(world: World) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "completed"})
 
 
-async def test_a_stop_without_an_answer(world: World) -> None:
-    generation_id = await started(world)
-    world.machines.always(None)
-    assert (await stop(world, generation_id)).status_code == 202  # recorded, so it will be obeyed
-    world.machines.acknowledges = False
-    response = await stop(world, generation_id)
+async def test_a_stop_without_an_answer(hasty: World) -> None:
+    generation_id = await started(hasty)
+    hasty.machines.always(None)
+    assert (await stop(hasty, generation_id)).status_code == 202  # recorded, so it will be obeyed
+    hasty.machines.acknowledges = False
+    response = await stop(hasty, generation_id)
     assert response.status_code == 503
     assert response.json()["error"]["retryable"] is True
-    world.machines.always(unknown(generation_id))
-    assert (await stop(world, generation_id)).status_code == 404
+    hasty.machines.always(unknown(generation_id))
+    assert (await stop(hasty, generation_id)).status_code == 404
 
 
 async def test_a_stop_takes_no_parameters(world: World) -> None:
@@ -176,8 +176,8 @@ async def test_a_stop_takes_no_parameters(world: World) -> None:
         assert response.status_code == expected
 
 
-async def test_limits(world: World) -> None:
-    response = await world.client.get("/v1/limits", headers=world.headers())
+async def test_limits(hasty: World) -> None:
+    response = await hasty.client.get("/v1/limits", headers=hasty.headers())
     assert response.status_code == 200
     assert response.json() == {
         "limits": [
@@ -204,8 +204,8 @@ async def test_limits(world: World) -> None:
         ]
     }
     assert response.headers["ratelimit"] == '"messages";r=36;t=600, "slots";r=1'
-    world.machines.always(None)
-    response = await world.client.get("/v1/limits", headers=world.headers())
+    hasty.machines.always(None)
+    response = await hasty.client.get("/v1/limits", headers=hasty.headers())
     assert response.json()["error"]["code"] == "quota_service_unavailable"
 
 

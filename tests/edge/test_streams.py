@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import httpx2 as httpx
+import pytest
 
 from connectors.store import Result, ResultStatus, RowPhase
 from edge.wiring import real_mint
@@ -103,7 +104,9 @@ async def big_answer(world: World, generation_id: str, entries: int, size: int) 
     await world.end(generation_id)
 
 
-async def test_readers_who_do_not_read_are_cut(redis: Any) -> None:
+async def test_readers_who_do_not_read_are_cut(
+    redis: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """Ten sockets take nothing of 1.5 MB answers; a normal reader beside them takes it all."""
     async with running(redis.url, write_s_max=0.5, socket_send_bytes=16_384) as world:
         sleepers = [small_socket(world.port) for _ in range(10)]
@@ -129,6 +132,7 @@ async def test_readers_who_do_not_read_are_cut(redis: Any) -> None:
         assert held <= 11 * (65_536 + 20_200)
         for sleeper in sleepers:
             assert not await loop.run_in_executor(None, ends_with_a_terminal, sleeper)
+        assert caplog.records == []  # a cut is ours, and no fault of the server's
         async with reread(world, slow[0]) as again:  # its place is kept
             assert len(text_of(await again.rest())) == 1_500_000
 

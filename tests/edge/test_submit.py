@@ -13,7 +13,7 @@ from tests.edge.world import World, running
 
 async def test_one_place_for_the_text_is_enough(world: World) -> None:
     async def nowhere(*_: Any) -> PutCode:
-        return PutCode.FULL
+        return PutCode.AWAY
 
     async with ask(world, question(), idempotency="warm"):
         pass  # the key is known from here on
@@ -36,6 +36,18 @@ async def test_one_place_for_the_text_is_enough(world: World) -> None:
     assert not world.parts.hub._feeds
 
 
+async def test_a_full_redis_takes_no_new_work(world: World) -> None:
+    async def full(*_: Any) -> PutCode:
+        return PutCode.FULL
+
+    world.parts.log.put_payload = full  # type: ignore[method-assign,assignment]
+    response = await world.client.post(
+        "/v1/generations", json=question(), headers=world.headers(idempotency="k")
+    )
+    assert response.json()["error"]["code"] == "capacity_exhausted"
+    assert world.machines.sent == []
+
+
 async def test_a_slow_place_is_not_waited_for(redis: Any) -> None:
     async with running(redis.url, payload_ms_max=100) as world:
 
@@ -53,13 +65,13 @@ async def test_a_slow_place_is_not_waited_for(redis: Any) -> None:
         assert response.json()["error"]["code"] == "capacity_exhausted"
 
 
-async def test_refusals_leave_no_subscription(world: World) -> None:
-    world.machines.script = lambda topic, key, value: None
-    response = await world.client.post(
-        "/v1/generations", json=question(), headers=world.headers(idempotency="k")
+async def test_refusals_leave_no_subscription(hasty: World) -> None:
+    hasty.machines.script = lambda topic, key, value: None
+    response = await hasty.client.post(
+        "/v1/generations", json=question(), headers=hasty.headers(idempotency="k")
     )
     assert response.status_code == 503
-    assert not world.parts.hub._feeds
+    assert not hasty.parts.hub._feeds
 
 
 async def test_long_texts_are_counted_beside_the_streams(
