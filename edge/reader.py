@@ -43,8 +43,8 @@ class Reader:
 
     __slots__ = (
         "_buffers", "_ended", "_feed", "_metrics", "_now_s", "_queue", "_queued_bytes",
-        "_started_s", "_texted", "_waiter", "cursor", "cut", "empty_reads", "hole", "hole_at_s", "live",
-        "on_cut", "sent_at_s", "until_s", "writing_since_s",
+        "_started_s", "_taken_bytes", "_texted", "_waiter", "cursor", "cut", "empty_reads",
+        "hole", "hole_at_s", "live", "on_cut", "sent_at_s", "until_s", "writing_since_s",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,8 @@ class Reader:
         self._started_s = started_s
         self._queue: deque[Item] = deque()
         self._queued_bytes = 0
+        self._taken_bytes = 0
+        """Given out and still being written, as the next call of `next` has not come."""
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._texted = started_s is None
@@ -90,13 +92,18 @@ class Reader:
         return not self._queue and not self.writing_since_s
 
     async def next(self) -> list[Item]:
-        """What is new, in order, at least one item; an empty list at the end."""
+        """What is new, in order, at least one item; an empty list at the end. Asked for again once
+        what came last is written."""
+        self._written()
         while not self._queue and not self.over:
             if self.live:
                 await self._wake_up()
             else:
                 await self._catch_up()
-        return self._take()
+        self._taken_bytes = self._queued_bytes
+        items, self._queued_bytes = list(self._queue), 0
+        self._queue.clear()
+        return items
 
     def offer(self, entry: Entry, frame: bytes) -> None:
         """The next entry for a live reader."""
@@ -107,10 +114,10 @@ class Reader:
                 self._feed.lose()  # the store has the text as well as the end
             return
         self.hole = False
-        if self._queue and not self._buffers.fits(self._queued_bytes, len(frame)):
-            self._fall_behind()
-        else:
+        if self._fits(frame):
             self.put(entry, frame)
+        else:
+            self._fall_behind()
 
     def put(self, entry: Entry | None, frame: bytes) -> None:
         """Queues one item, whatever the bounds say."""
@@ -130,7 +137,9 @@ class Reader:
         """Cuts the reader off without a terminal. `abort` drops what the client did not take."""
         if self.cut is None:
             self.cut = reason
-            self._take()
+            self._queue.clear()
+            self._buffers.bytes_held -= self._queued_bytes
+            self._queued_bytes = 0
             self.wake()
             if self.on_cut is not None:
                 self.on_cut(abort)
@@ -138,15 +147,18 @@ class Reader:
     def close(self) -> None:
         """The client's side is done, however it ended."""
         self.on_cut = None
+        self._written()
         self.end("closed")
         self._feed.drop(self)
 
-    def _take(self) -> list[Item]:
-        items = list(self._queue)
-        self._queue.clear()
-        self._buffers.bytes_held -= self._queued_bytes
-        self._queued_bytes = 0
-        return items
+    def _written(self) -> None:
+        self._buffers.bytes_held -= self._taken_bytes
+        self._taken_bytes = 0
+
+    def _fits(self, frame: bytes) -> bool:
+        """One frame always does, however large."""
+        held = self._queued_bytes + self._taken_bytes
+        return not held or self._buffers.fits(held, len(frame))
 
     def _fall_behind(self) -> None:
         since_s = self.writing_since_s
@@ -166,7 +178,10 @@ class Reader:
         if self.over:
             return  # the store told the end meanwhile, and nothing follows an end
         for entry in entries:
-            self.put(entry, self._feed.frame(entry))
+            frame = self._feed.frame(entry)
+            if not self._fits(frame):
+                return  # the rest is read again once this is taken
+            self.put(entry, frame)
         if not self.over and len(entries) < PAGE_ENTRIES:
             await self._feed.join(self, found=bool(entries))
 
