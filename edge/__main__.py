@@ -27,7 +27,6 @@ from edge.readiness import Readiness
 from edge.server import allow_many_sockets, listen, make_server, serve
 from edge.settings import (
     EdgeSettings,
-    ProcessSettings,
     port_base,
     scripted_model_on,
     secret_of,
@@ -38,7 +37,7 @@ from topics.errors import SettingsError, TopologyError
 from topics.registry import ACCOUNTS_INBOX, EDGE_REPLIES, RUNS_INBOX
 from topics.runtime import logs
 from topics.runtime.operator import OperatorPort
-from topics.runtime.settings import KafkaSettings, read
+from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
 
 EXIT_REFUSED: Final = 2

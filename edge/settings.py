@@ -94,13 +94,6 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(alias.strip() for alias in listed.split(",") if alias.strip())
 
 
-class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`MILENA_PROCESS_…`: what the stack tells every process about itself."""
-
-    operator_port: int | None = None
-    incarnation_name: str = "edge-0"
-
-
 def reply_partition(settings: EdgeSettings, name: str, partitions: int) -> int:
     """Where this edge hears its answers, among `partitions`.
 

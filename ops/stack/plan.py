@@ -21,6 +21,9 @@ INFRA = ("kafka", "cassandra", "redis", "registry")
 MACHINE_PORTS = {"accounts": 20, "runs": 21, "workers": 22, "metering": 23}
 CLOSER_PORT = 25
 POOL_PORTS = {"smollm2": 30, "smollm2-small": 31, "scripted": 32}
+EDGE_STOP_S_MAX = 12.0
+EDGE_DRAIN_S = 8.0
+"""Streams may end by themselves for this long; the whole stack stops within 30 s."""
 KEYSPACE = "milena"
 
 
@@ -77,7 +80,9 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
         name = f"worker-{pool}"
         parts.append(_process(name, f"{pool}-0", worker, common, base + port, after=ready))
     operator = settings.ports.edge_operator
-    edge = _process("edge", "edge-0", ("edge",), common, operator, after=ready, stop_s_max=10.0)
+    edge = _process(
+        "edge", "edge-0", ("edge",), common, operator, after=ready, stop_s_max=EDGE_STOP_S_MAX
+    )
     return [*parts, edge]
 
 
@@ -90,6 +95,7 @@ def environment(settings: StackSettings, *, with_registry: bool) -> dict[str, st
         "MILENA_EDGE_PORT": str(ports.edge),
         "MILENA_EDGE_OPERATOR_PORT": str(ports.edge_operator),
         "MILENA_EDGE_SECRET_FILE": str(settings.data / "secret"),
+        "MILENA_EDGE_DRAIN_S": str(EDGE_DRAIN_S),
         "MILENA_KAFKA_BOOTSTRAP": f"{HOST}:{ports.kafka}",
         "MILENA_REDIS_URL": f"redis://{HOST}:{ports.redis}/0",
         "MILENA_STORE_HOSTS": HOST,

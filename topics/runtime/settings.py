@@ -48,7 +48,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`MILENA_PROCESS_…`: what the stack tells every process about itself.
 
-    `operator_port` 0 serves none (the edge then takes its own); `incarnation_name` is stable across
+    `operator_port` 0 serves none (the edge has its own setting); `incarnation_name` is stable across
     restarts of one instance: group members are static under it.
     """
 
