@@ -80,8 +80,9 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
         name = f"worker-{pool}"
         parts.append(_process(name, f"{pool}-0", worker, common, base + port, after=ready))
     operator = settings.ports.edge_operator
+    drained = {**common, "MILENA_EDGE_DRAIN_S": str(EDGE_DRAIN_S)}
     edge = _process(
-        "edge", "edge-0", ("edge",), common, operator, after=ready, stop_s_max=EDGE_STOP_S_MAX
+        "edge", "edge-0", ("edge",), drained, operator, after=ready, stop_s_max=EDGE_STOP_S_MAX
     )
     return [*parts, edge]
 
@@ -95,7 +96,6 @@ def environment(settings: StackSettings, *, with_registry: bool) -> dict[str, st
         "MILENA_EDGE_PORT": str(ports.edge),
         "MILENA_EDGE_OPERATOR_PORT": str(ports.edge_operator),
         "MILENA_EDGE_SECRET_FILE": str(settings.data / "secret"),
-        "MILENA_EDGE_DRAIN_S": str(EDGE_DRAIN_S),
         "MILENA_KAFKA_BOOTSTRAP": f"{HOST}:{ports.kafka}",
         "MILENA_REDIS_URL": f"redis://{HOST}:{ports.redis}/0",
         "MILENA_STORE_HOSTS": HOST,
