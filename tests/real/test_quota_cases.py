@@ -1,6 +1,7 @@
 """The last message, thirty times at once: exactly what remains is admitted, at every step of the log."""
 
 import asyncio
+import signal
 import uuid
 
 import pytest
@@ -78,6 +79,43 @@ async def test_of_thirty_at_once_exactly_the_last_one_is_admitted(
         before = await standing(here)
         await asyncio.to_thread(_deliver_again, stack, user)
         assert await standing(there) == before, "a second delivery decides nothing again"
+    facts = await asyncio.to_thread(facts_of_user, stack, user.user_id)
+    kinds = [fact.kind for fact in facts.admission]
+    assert kinds.count(AdmissionKind.ADMITTED) == MESSAGES_MAX
+    check_every_step(facts)
+
+
+async def test_of_thirty_at_once_one_is_admitted_though_accounts_dies_meanwhile(
+    stack: FreshStack, second_edge: SecondEdge, users: Users
+) -> None:
+    user = await users.new(Tier.FREE)
+    async with Client(stack.url, user.key) as here, Client(second_edge.url, user.key) as there:
+
+        async def decided(at: int) -> str | None:
+            """The generation this key got, asked for as long as the answer is a retryable one."""
+            key = f"key-{at}"
+            while True:
+                answer = await (there if at % 2 else here).ask(ONE, idempotency_key=key)
+                if answer.status == 200:
+                    return answer.generation_id
+                if answer.error["code"] == "generation_in_progress":
+                    found: str = answer.error["details"]["generation_id"]
+                    return found
+                if not answer.error["retryable"]:
+                    assert answer.error["code"] == "quota_exhausted"
+                    return None
+                await asyncio.sleep(0.1)
+
+        await spend((here, there), MESSAGES_MAX - 1)
+        await until_free(here)
+        asked = [asyncio.create_task(decided(at)) for at in range(AT_ONCE)]
+        await asyncio.sleep(0)  # all of them begin
+        pid = stack.hurt("accounts", signal.SIGKILL)
+        admitted = [found for found in await asyncio.gather(*asked) if found is not None]
+        assert len(admitted) == 1
+        await asyncio.to_thread(stack.back, "accounts", pid)
+        await asyncio.to_thread(stack.serving)
+        await until_free(here)
     facts = await asyncio.to_thread(facts_of_user, stack, user.user_id)
     kinds = [fact.kind for fact in facts.admission]
     assert kinds.count(AdmissionKind.ADMITTED) == MESSAGES_MAX
