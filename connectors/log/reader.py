@@ -41,7 +41,7 @@ def _settings(bootstrap: str, more: Mapping[str, Any]) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": 1_000,
         "fetch.error.backoff.ms": 50,
         "fetch.queue.backoff.ms": 10,
         "queued.min.messages": 1_000,

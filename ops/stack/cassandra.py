@@ -97,7 +97,7 @@ PROPERTIES = (
     "-Dcassandra.superuser_setup_delay_ms=0",
     "-Dcassandra.shutdown_announce_in_ms=0",
 )
-HEAP = ("-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-Xss384k")
+HEAP = ("-Xms256m", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss384k")
 
 
 def configuration(settings: StackSettings) -> str:

@@ -22,7 +22,7 @@ from ops.stack.settings import StackSettings
 
 METADATA_S_MAX = 3.0
 CORRELATION = 0x4D494C45
-HEAP = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+HEAP = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 # One broker: every internal topic has one replica and few partitions. Groups keep their offsets
 # for a year, so that a stack left alone for weeks goes on where it stopped. A killed broker may
 # register again only once its old session is over, so sessions are short (stock: 9 s).
