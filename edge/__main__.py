@@ -5,7 +5,6 @@ topics, a taken port or an unfit Redis or store, 70 where only a restart helps.
 """
 
 import asyncio
-import gc
 import os
 import signal
 import socket
@@ -35,7 +34,7 @@ from edge.settings import (
 from edge.wiring import Wired, wire
 from topics.errors import SettingsError, TopologyError
 from topics.registry import ACCOUNTS_INBOX, EDGE_REPLIES, RUNS_INBOX
-from topics.runtime import logs
+from topics.runtime import logs, pace
 from topics.runtime.operator import OperatorPort
 from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
@@ -45,7 +44,6 @@ EXIT_RESTART: Final = 70
 CLOSE_S_MAX: Final = 2.0
 WATCH_S: Final = 1.0
 _RETRY_S: Final = 0.5
-_COLLECT_AFTER_OBJECTS: Final = 50_000
 
 Value = TypeVar("Value")
 
@@ -135,10 +133,7 @@ class Process:
         ]
         for task in tasks:
             task.add_done_callback(self._ended)
-        # What was made so far lives as long as the process: no collection needs to look at it.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 50)
+        pace.serve()
         server = make_server(build(parts), settings.drain_s)
         await serve(server, listening, parts.hub, settings.drain_s, self._stop)
         for task in tasks:

@@ -6,7 +6,6 @@ topics or an unfit Redis or store, 70 where only a restart helps.
 
 import argparse
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -28,7 +27,7 @@ from inference.wiring import once_there, outside_of, topics_of
 from inference.worker import Worker
 from topics.errors import SettingsError, TopologyError
 from topics.models import POOLS, Model, model_of_pool
-from topics.runtime import logs
+from topics.runtime import logs, pace
 from topics.runtime.operator import OperatorPort
 from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
@@ -145,7 +144,7 @@ def main() -> None:
         os._exit(code)
 
     # What was imported lives as long as the process: no collection needs to look at it again.
-    gc.freeze()
+    pace.serve()
     uvloop.run(run())
 
 

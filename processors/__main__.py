@@ -18,7 +18,7 @@ from processors.machines import MACHINES
 from processors.shell import Shell
 from topics.errors import SettingsError, TopologyError
 from topics.registry import CHANGELOGS, DEAD_LETTERS
-from topics.runtime import logs, settings
+from topics.runtime import logs, pace, settings
 from topics.runtime.clock import wall_ms
 from topics.runtime.operator import OperatorPort
 from topics.topology import check
@@ -69,6 +69,7 @@ async def _run(name: str) -> None:
             await _first(whole, stop)
     except TimeoutError:
         _die("recovery passed its deadline")
+    pace.serve()
     _log.info("machine folds", machine=name, keys=len(shell.deadlines))
     stopping = asyncio.create_task(stop.wait())
     done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)

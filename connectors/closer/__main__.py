@@ -21,6 +21,7 @@ from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
 from topics.errors import SettingsError, TopologyError
 from topics.registry import CONTROL_STREAMS, RUNS_INBOX
+from topics.runtime import pace
 from topics.runtime.logs import configure
 from topics.runtime.operator import OperatorPort
 from topics.runtime.settings import KafkaSettings, ProcessSettings, read
@@ -72,6 +73,7 @@ async def closer() -> None:
         )
         current.append(Closer(settings, calls, store, producer))
         _log.info("closer_started", redis=version)
+        pace.serve()
         try:
             await current[0].run(kafka.bootstrap, process.incarnation_name, stop)
         finally:

@@ -31,7 +31,7 @@ class Timed(msgspec.Struct, frozen=True):
     ended_ms: float
     events: int
     refusals: int = 0
-    """Attempts answered 503 before the one that was served; times are the served one's."""
+    """Attempts answered 503 before the one that was served; `posted_ms` is the first one's."""
 
 
 class BenchFailed(Exception):
@@ -80,10 +80,11 @@ async def ask(port: int, key: str, idempotency_key: str, body: bytes) -> Timed:
     Raises:
         BenchFailed: a status that is final and not 200, or an end that is not `completed`.
     """
+    posted_ms = now_ms()
     for refusals in range(REFUSALS_MAX):
         timed = await _attempt(port, key, idempotency_key, body, refusals)
         if timed is not None:
-            return timed
+            return msgspec.structs.replace(timed, posted_ms=posted_ms)
         await asyncio.sleep(RETRY_S)
     raise BenchFailed(f"refused {REFUSALS_MAX} times")
 
