@@ -10,11 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from ops.stack.addresses import HOST, addresses
 from ops.stack.settings import read_settings
 from topics.runtime.settings import KafkaSettings, read
-
-HOST = "127.0.0.1"
-CCOMPAT = "/apis/ccompat/v7"
 
 
 class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +36,7 @@ def filled(env: Mapping[str, str]) -> dict[str, str]:
         StackError: two parts on one port, or a port that cannot be.
     """
     settings = read_settings(env)
-    ports = settings.ports
-    local = {
-        "MILENA_DATA": str(settings.data),
-        "MILENA_PORT_BASE": str(settings.port_base),
-        "MILENA_EDGE_PORT": str(ports.edge),
-        "MILENA_EDGE_OPERATOR_PORT": str(ports.edge_operator),
-        "MILENA_EDGE_SECRET_FILE": str(settings.data / "secret"),
-        "MILENA_KAFKA_BOOTSTRAP": f"{HOST}:{ports.kafka}",
-        "MILENA_REDIS_URL": f"redis://{HOST}:{ports.redis}/0",
-        "MILENA_STORE_HOSTS": HOST,
-        "MILENA_STORE_PORT": str(ports.cassandra),
-        "MILENA_STORE_KEYSPACE": "milena",
-        "MILENA_REGISTRY_URL": f"http://{HOST}:{ports.registry}{CCOMPAT}",
-    }
+    local = addresses(settings)
     # A relative data folder is resolved once, here: children may run elsewhere.
     return {**local, **env, "MILENA_DATA": local["MILENA_DATA"]}
 

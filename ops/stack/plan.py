@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ops.stack import cassandra, kafka, redis, registry
+from ops.stack.addresses import addresses
 from ops.stack.files import secret_file
 from ops.stack.part import Part
-from ops.stack.probes import HOST, http_ok
+from ops.stack.probes import http_ok
 from ops.stack.settings import StackError, StackSettings
 from ops.stack.tools import Tools
 
@@ -24,7 +25,6 @@ POOL_PORTS = {"smollm2": 30, "smollm2-small": 31, "scripted": 32}
 EDGE_STOP_S_MAX = 12.0
 EDGE_DRAIN_S = 8.0
 """Streams may end by themselves for this long; the whole stack stops within 30 s."""
-KEYSPACE = "milena"
 
 
 def plan(settings: StackSettings, tools: Tools, *, infra_only: bool = False) -> list[Part]:
@@ -89,23 +89,7 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
 
 def environment(settings: StackSettings, *, with_registry: bool) -> dict[str, str]:
     """What every process of ours is told."""
-    ports = settings.ports
-    return {
-        "MILENA_DATA": str(settings.data),
-        "MILENA_PORT_BASE": str(settings.port_base),
-        "MILENA_EDGE_PORT": str(ports.edge),
-        "MILENA_EDGE_OPERATOR_PORT": str(ports.edge_operator),
-        "MILENA_EDGE_SECRET_FILE": str(settings.data / "secret"),
-        "MILENA_KAFKA_BOOTSTRAP": f"{HOST}:{ports.kafka}",
-        "MILENA_REDIS_URL": f"redis://{HOST}:{ports.redis}/0",
-        "MILENA_STORE_HOSTS": HOST,
-        "MILENA_STORE_PORT": str(ports.cassandra),
-        "MILENA_STORE_KEYSPACE": KEYSPACE,
-        "MILENA_REGISTRY_URL": (
-            f"http://{HOST}:{ports.registry}{registry.API}" if with_registry else ""
-        ),
-        "PYTHONUNBUFFERED": "1",
-    }
+    return {**addresses(settings, with_registry=with_registry), "PYTHONUNBUFFERED": "1"}
 
 
 def prepare(settings: StackSettings) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ops.stack.addresses import REGISTRY_PATH
 from ops.stack.java import Java
 from ops.stack.part import Part
 from ops.stack.probes import HOST, http_ok
 from ops.stack.settings import StackSettings
 
-API = "/apis/ccompat/v7"
 # It starts beside the parts on the way to an answer and must not take the cores from them.
 POLITE = ("nice", "-n", "10")
 HEAP = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -42,7 +42,7 @@ def parts(settings: StackSettings, app: Path, java: Java) -> list[Part]:
     (settings.data / "registry").mkdir(parents=True, exist_ok=True)
 
     async def answers() -> None:
-        await http_ok(settings.ports.registry, f"{API}/subjects")
+        await http_ok(settings.ports.registry, f"{REGISTRY_PATH}/subjects")
 
     return [
         Part(
