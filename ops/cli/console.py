@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     BAD_SETTING = 2
     UNREACHABLE = 3
     REFUSED = 4
+    MISMATCH = 5
     INTERRUPTED = 130
 
 

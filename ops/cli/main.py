@@ -1,7 +1,8 @@
 """`milena`: the whole program. Owns the list of commands and turns errors into one line and a status.
 
 Exit status: 0 done, 1 it failed or differs, 2 a setting or the command line is wrong, 3 a part does
-not answer, 4 the server refused, 130 interrupted. Results are on stdout, all else on stderr.
+not answer, 4 the server refused, 5 a registry whose ids are others, 130 interrupted. Results are on
+stdout, all else on stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from topics.errors import MilenaError, SettingsError
 HELP: Final = "Milena: chat models for very many people, served over one Kafka log."
 EPILOG: Final = (
     "Exit status: 0 done, 1 failed or different, 2 bad setting or command line, "
-    "3 a part does not answer, 4 refused by the server, 130 interrupted."
+    "3 a part does not answer, 4 refused by the server, 5 a registry whose ids are others, "
+    "130 interrupted."
 )
 # These need every client library there is; the other commands must not wait for them. So each is
 # imported only where it is asked for, and stands in the list of commands with the text given here.

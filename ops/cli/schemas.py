@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from ops.cli.console import AsJson, CommandError, result, unreachable, working
+from ops.cli.console import AsJson, CommandError, ExitCode, result, unreachable, working
 
 if TYPE_CHECKING:
     from ops.schema_registry.client import RegistryClient
@@ -81,4 +81,5 @@ def _with_registry(use: Callable[[RegistryClient], Value]) -> Value | None:
             f"the registry differs from the released schemas: {error}. Records carry the released "
             "ids, so a registry that gave others must start empty",
             "milena schemas check",
+            ExitCode.MISMATCH,
         ) from error

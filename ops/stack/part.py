@@ -43,6 +43,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
     critical: bool = True
     """The stack is ready when every critical part is, and gives up when one cannot start."""
+    refuses: tuple[int, ...] = ()
+    """Exit statuses of a step that end the whole stack at once: going on would do harm."""
     port: int | None = None
     start_s_max: float = 90.0
     stop_s_max: float = 8.0

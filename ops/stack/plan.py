@@ -22,6 +22,8 @@ INFRA = ("kafka", "cassandra", "redis", "registry")
 MACHINE_PORTS = {"accounts": 20, "runs": 21, "workers": 22, "metering": 23}
 CLOSER_PORT = 25
 POOL_PORTS = {"smollm2": 30, "smollm2-small": 31, "scripted": 32}
+REGISTRY_MISMATCH = 5
+"""`ExitCode.MISMATCH` of `milena schemas sync`."""
 EDGE_STOP_S_MAX = 12.0
 EDGE_DRAIN_S = 8.0
 """Streams may end by themselves for this long; the whole stack stops within 30 s."""
@@ -65,7 +67,9 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
     ]
     if with_registry:
         sync = ("schemas", "sync")
-        parts.append(_step("schemas", sync, common, after=("registry",), critical=False))
+        # Beside the way to an answer; but records must never be read under other schemas' ids.
+        sync_step = _step("schemas", sync, common, after=("registry",), critical=False)
+        parts.append(msgspec.structs.replace(sync_step, refuses=(REGISTRY_MISMATCH,)))
     base = settings.port_base
     for name, port in MACHINE_PORTS.items():
         module = ("processors", name)

@@ -80,8 +80,17 @@ class Supervisor:
             raise self._failed.result()
 
     async def wait(self) -> None:
-        """Returns when a stop was asked for."""
-        await self._stopping.wait()
+        """Returns when a stop was asked for.
+
+        Raises:
+            StartFailed: when a part refused, which may come long after the stack was ready.
+        """
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        ends: list[asyncio.Future[Any]] = [stopping, self._failed]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if self._failed.done():
+            raise self._failed.result()
 
     def ask_to_stop(self) -> None:
         """The first call asks for a clean stop, any later one kills what still runs at once."""
@@ -175,6 +184,9 @@ class Supervisor:
         if life.part.once and code == 0:
             life.become_ready(State.DONE)
             return None
+        if code in life.part.refuses:
+            self._refuse(life)
+            return None
         return describe(code)
 
     async def _until_ready(self, life: Life, ended: asyncio.Future[int]) -> None:
@@ -210,6 +222,12 @@ class Supervisor:
         # It may have ended or been restarted meanwhile; that was told already.
         if life.process is process and life.state is State.READY:
             life.healthy(not seen, seen)
+
+    def _refuse(self, life: Life) -> None:
+        life.move(State.FAILED, f"it refuses, see {life.log}")
+        if not self._failed.done():
+            refused = f"{life.part.name} refuses, so nothing may run on it. Read {life.log}"
+            self._failed.set_result(StartFailed(refused))
 
     def _give_up(self, life: Life, reason: str) -> None:
         life.move(State.FAILED, f"{reason}; given up, see {life.log}")

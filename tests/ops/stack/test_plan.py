@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ops.cli.console import ExitCode
 from ops.stack.java import Java
-from ops.stack.plan import environment, plan
+from ops.stack.plan import REGISTRY_MISMATCH, environment, plan
 from ops.stack.settings import StackError, StackSettings, read_settings
 from ops.stack.supervisor import check
 from ops.stack.tools import Tools
@@ -109,3 +110,7 @@ def test_two_stacks_side_by_side_share_nothing() -> None:
     )
     same = {name for name in one if one[name] == two[name]}
     assert same == {"MILENA_STORE_HOSTS", "MILENA_STORE_KEYSPACE", "PYTHONUNBUFFERED"}
+
+
+def test_a_registry_with_other_ids_refuses_the_whole_stack() -> None:
+    assert int(ExitCode.MISMATCH) == REGISTRY_MISMATCH

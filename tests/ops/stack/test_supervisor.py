@@ -92,6 +92,17 @@ async def test_a_part_beside_the_way_fails_without_stopping_the_start(
     await run.stop()
 
 
+async def test_a_step_that_refuses_ends_the_stack_even_when_it_serves_already(
+    bench: Bench,
+) -> None:
+    step = Part(name="schemas", command=(*PYTHON, "raise SystemExit(5)"), once=True, critical=False)
+    run = bench.supervisor(bench.server("edge"), msgspec.structs.replace(step, refuses=(5,)))
+    run.start()
+    with pytest.raises(StartFailed, match="schemas refuses"):
+        await run.wait()
+    await run.stop()
+
+
 async def test_a_command_that_does_not_exist_is_a_failed_start(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
