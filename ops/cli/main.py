@@ -34,7 +34,7 @@ HEAVY: Final[dict[str, dict[str, str]]] = {
         "down": "Stop the stack that runs over MILENA_DATA and wait until it is gone.",
         "status": "Show the parts: state, pid, port, age, restarts. Exit status 0 when all serve, "
         "else 1.",
-        "doctor": "Look at this machine: tools, ports, memory, disk. Each failing line says what "
+        "doctor": "Look at this machine: tools, ports, memory, disk, bounds. Each failing line says what "
         "to do.",
     },
     "ops.cli.bench": {

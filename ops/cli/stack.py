@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ops.cli.console import AsJson, CommandError, ExitCode
+from ops.stack.bounds import bounds
 from ops.stack.down import down as stop_stack
 from ops.stack.preflight import Finding, inspect
 from ops.stack.settings import StackError, read_settings
@@ -62,12 +63,13 @@ def status(as_json: AsJson = False) -> None:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Look at this machine: tools, ports, memory, disk. Each failing line says what to do.
+    """Look at this machine: tools, ports, memory, disk, bounds. Each failing line says what to do.
 
     Exit status 0 when a start has what it needs, else 2.
     """
     settings = read_settings(os.environ)
     findings = inspect(settings, os.environ, running=running_pid(settings) is not None)
+    findings += bounds(os.environ)
     if as_json:
         _print_json(findings)
     else:
