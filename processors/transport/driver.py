@@ -1,7 +1,7 @@
 """Faust's Kafka driver as Milena runs it. Owns what stock Faust leaves open in its client settings.
 
-Sends are idempotent with acks=all (stock sets idempotence only in exactly_once), and the input is read
-committed. The shell holds everything else: it sends by itself, awaits every append, and acknowledges in
+Sends are idempotent with acks=all (stock sets idempotence only in exactly_once). The shell holds
+everything else: it sends by itself, awaits every append, and acknowledges in
 order, so Faust's producer buffer and its commit-time flush carry nothing of ours.
 """
 
