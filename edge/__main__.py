@@ -10,12 +10,13 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 import structlog
 import uvloop
 
-from connectors.errors import RedisAway, StoreUnavailable, Unfit
+from connectors.errors import Unfit
+from connectors.reach import Value, reached
 from connectors.redis.calls import Calls
 from connectors.redis.policy import check_policy
 from connectors.redis.settings import RedisSettings
@@ -43,9 +44,7 @@ EXIT_REFUSED: Final = 2
 EXIT_RESTART: Final = 70
 CLOSE_S_MAX: Final = 2.0
 WATCH_S: Final = 1.0
-_RETRY_S: Final = 0.5
 
-Value = TypeVar("Value")
 
 _log = structlog.get_logger()
 
@@ -151,19 +150,8 @@ class Process:
             self._fatal(f"a loop of the edge failed: {type(error).__name__}")
 
     async def _reached(self, name: str, ask: Callable[[], Awaitable[Value]]) -> Value | None:
-        """The first answer, asked for until it comes; None where the process is told to stop."""
         self._waits_for = {name: "not reached yet"}
-        while not self._stop.is_set():
-            try:
-                return await ask()
-            except (RedisAway, StoreUnavailable) as error:
-                _log.info("waits", part=name, reason=str(error))
-            try:
-                async with asyncio.timeout(_RETRY_S):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
-        return None
+        return await reached(name, ask, self._stop)
 
     def _missing(self) -> Mapping[str, str]:
         return self._waits_for if self._readiness is None else self._readiness.missing()

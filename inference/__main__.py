@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 import structlog
 import uvloop
 
 from connectors.errors import Unfit
+from connectors.reach import Value, reached
 from connectors.redis.calls import Calls
 from connectors.redis.policy import check_policy
 from connectors.redis.settings import RedisSettings
@@ -23,7 +24,7 @@ from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
 from inference.log import KafkaLog
 from inference.settings import InferenceSettings
-from inference.wiring import once_there, outside_of, topics_of
+from inference.wiring import outside_of, topics_of
 from inference.worker import Worker
 from topics.errors import SettingsError, TopologyError
 from topics.models import POOLS, Model, model_of_pool
@@ -35,9 +36,7 @@ from topics.topology import check
 EXIT_REFUSED: Final = 2
 EXIT_RESTART: Final = 70
 CLOSE_S_MAX: Final = 0.4
-_RETRY_S: Final = 0.5
 
-Value = TypeVar("Value")
 
 _log = structlog.get_logger()
 
@@ -93,18 +92,8 @@ class Process:
         return 0 if reason is None else EXIT_RESTART
 
     async def _reached(self, name: str, ask: Callable[[], Awaitable[Value]]) -> Value | None:
-        """The first answer, asked for until it comes; None where the process is told to stop."""
         self._waits_for = {name: "not reached yet"}
-        while not self._stop.is_set():
-            found = await once_there(ask)
-            if found is not None:
-                return found
-            try:
-                async with asyncio.timeout(_RETRY_S):
-                    await self._stop.wait()
-            except TimeoutError:
-                continue
-        return None
+        return await reached(name, ask, self._stop)
 
     async def _close(self, *closes: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -3,10 +3,6 @@
 Owns which class stands behind which seam. It runs nothing.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
-from connectors.errors import RedisAway, StoreUnavailable
 from connectors.redis.calls import Calls
 from connectors.redis.reader import StreamReader
 from connectors.redis.writer import StreamWriter
@@ -21,8 +17,6 @@ from topics.models import Model
 from topics.registry import CONTROL_WORKERS, LANE_TOPICS, RUNS_INBOX, WORKERS_INBOX
 from topics.runtime.clock import elapsed_s
 from topics.topic import Topic
-
-Value = TypeVar("Value")
 
 
 def engine_of(model: Model) -> Engine:
@@ -68,11 +62,3 @@ def outside_of(model: Model, log: Log, calls: Calls, store: Store) -> Outside:
         results=store,
         clock=elapsed_s,
     )
-
-
-async def once_there(ask: Callable[[], Awaitable[Value]]) -> Value | None:
-    """The answer, or None where Redis or the store is away: ask again later."""
-    try:
-        return await ask()
-    except (RedisAway, StoreUnavailable):
-        return None

@@ -150,7 +150,8 @@ class Shell(Generic[State]):
                 event_id=output_id(f"{self._machine.name}/{key}/{deadline_ms}", "Due", live_s),
                 body=Due(deadline_at_ms=deadline_ms, live_s=live_s),
             )
-            await self._own(outgoing(_to_inbox(self._machine, key, value), self._local))
+            due = Output(topic=self._machine.inbox, key=key, value=value)
+            await self._own(outgoing(due, self._local))
         return len(passed)
 
     async def forget_ended(self) -> None:
@@ -187,7 +188,7 @@ class Shell(Generic[State]):
             again = self._state_record(record, before, records.encode_state(before.state))
             return [*records.answered_at(before, record.offset), again]
         if before is not None and len(before.pending) >= PENDING_MAX:
-            await self._make_room(record.partition)
+            await self._make_room()
         event = Event(
             event_id=envelope.event_id,
             key=record.key,
@@ -260,7 +261,7 @@ class Shell(Generic[State]):
     def _note_deadline(self, key: str, state: State | None) -> None:
         self.deadlines.set(key, None if state is None else self._machine.next_deadline(state))
 
-    async def _make_room(self, partition: int) -> None:
+    async def _make_room(self) -> None:
         """A key's recorded answers reached their bound: commit, so that older ones may go."""
         await self.drain()
         await self._log.commit()
@@ -290,7 +291,3 @@ class Shell(Generic[State]):
 
 def _nothing() -> None:
     """The shell's own sends acknowledge no event."""
-
-
-def _to_inbox(machine: Machine[Any], key: str, value: Any) -> Output:
-    return Output(topic=machine.inbox, key=key, value=value)

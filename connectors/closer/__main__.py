@@ -4,16 +4,16 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 import uvloop
 
 from connectors.closer.process import Closer
 from connectors.closer.settings import CloserSettings
-from connectors.errors import RedisAway, StoreUnavailable, Unfit
+from connectors.errors import Unfit
 from connectors.log import LogProducer
+from connectors.reach import reached
 from connectors.redis.calls import Calls
 from connectors.redis.policy import check_policy
 from connectors.redis.settings import RedisSettings
@@ -27,11 +27,9 @@ from topics.runtime.operator import OperatorPort
 from topics.runtime.settings import KafkaSettings, ProcessSettings, read
 from topics.topology import check
 
-RETRY_EVERY_S: Final = 0.5
 FLUSH_S_MAX: Final = 5.0
 CONFIGURATION_WRONG: Final = 2
 
-Value = TypeVar("Value")
 
 _log = structlog.get_logger()
 
@@ -61,11 +59,11 @@ async def closer() -> None:
         topics = [CONTROL_STREAMS, RUNS_INBOX]
         await asyncio.to_thread(check, kafka.bootstrap, topics, kafka.local)
         del missing["log"]
-        version = await _reached(lambda: check_policy(calls), stop)
+        version = await reached("redis", lambda: check_policy(calls), stop)
         if version is None:
             return
         del missing["redis"]
-        store = await _reached(lambda: CqlStore.open(store_settings), stop)
+        store = await reached("store", lambda: CqlStore.open(store_settings), stop)
         if store is None:
             return
         producer = LogProducer(
@@ -82,21 +80,6 @@ async def closer() -> None:
     finally:
         await calls.close()
         port.close()
-
-
-async def _reached(ask: Callable[[], Awaitable[Value]], stop: asyncio.Event) -> Value | None:
-    """The first answer, asked for until it comes; None where the process is told to stop."""
-    while not stop.is_set():
-        try:
-            return await ask()
-        except (RedisAway, StoreUnavailable) as error:
-            _log.info("waiting", reason=str(error))
-        try:
-            async with asyncio.timeout(RETRY_EVERY_S):
-                await stop.wait()
-        except TimeoutError:
-            continue
-    return None
 
 
 def main() -> int:
