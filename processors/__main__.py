@@ -16,12 +16,12 @@ import uvloop
 
 from processors.machines import MACHINES
 from processors.shell import Shell
-from topics.errors import SettingsError, TopologyError
+from topics.errors import PastUnknown, SettingsError, TopologyError
 from topics.registry import CHANGELOGS, DEAD_LETTERS
 from topics.runtime import logs, pace, settings
 from topics.runtime.clock import wall_ms
 from topics.runtime.operator import OperatorPort
-from topics.topology import check
+from topics.topology import check, topic_id
 
 EXIT_REFUSED: Final = 2
 EXIT_RESTART: Final = 70
@@ -43,10 +43,11 @@ async def _run(name: str) -> None:
     process = settings.read(settings.ProcessSettings, "PROCESS", os.environ)
     machine = MACHINES[name](os.environ)
     check(kafka.bootstrap, [machine.inbox, CHANGELOGS[name], DEAD_LETTERS[name]], kafka.local)
+    inbox_id = topic_id(kafka.bootstrap, machine.inbox)
     whole = asyncio.Event()
     folder = Path(os.environ.get("MILENA_DATA", ".milena")) / "machines" / name
     folder.mkdir(parents=True, exist_ok=True)
-    app, shell = make(machine, kafka, process.incarnation_name, folder, _die, whole.set)
+    app, shell = make(machine, kafka, process.incarnation_name, folder, _die, whole.set, inbox_id)
     health = OperatorPort(
         "127.0.0.1",
         process.operator_port,
@@ -107,7 +108,7 @@ def main() -> None:
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
         asyncio.run(_run(name))
-    except (SettingsError, TopologyError) as error:
+    except (PastUnknown, SettingsError, TopologyError) as error:
         _log.error("machine refuses to start", reason=str(error))
         raise SystemExit(EXIT_REFUSED) from None
 

@@ -31,8 +31,10 @@ def make(
     folder: Path,
     fatal: Callable[[str], None],
     recovered: Callable[[], None],
+    topic_id: str,
 ) -> Running:
-    """Wires one machine. `recovered` is called whenever its table is whole and folding may begin.
+    """Wires one machine. `topic_id` is Kafka's id of its inbox. `recovered` is called whenever its table
+    is whole and folding may begin.
 
     `instance` is the member's static name: one started again takes its partitions back at once (2 s
     instead of a session timeout here), and a second one under the same name fences the first.
@@ -60,7 +62,8 @@ def make(
 
     @table.on_recover  # type: ignore[untyped-decorator]
     async def _whole() -> None:
-        shell.recovered()
+        owned = {tp.partition for tp in app.consumer.assignment() if tp.topic == machine.inbox.name}
+        await shell.recovered(owned, topic_id)
         recovered()
 
     # Faust's default supervisor for an agent is the crashing one: a failed fold ends the process.

@@ -4,7 +4,7 @@ A fold is total and pure (rule F1): no clock, no randomness, no I/O, no set orde
 the record's append time. Outputs leave the fold without an identity; `stamp` derives it (rule F5).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -48,6 +48,9 @@ class Machine(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     `fold(state, event) -> (state', outputs)`; state None is a key never seen or forgotten. A fold
     raises `NotSupported` for events whose feature is not built: dead-lettered, state unchanged.
     `next_deadline(state)` is the broker time in ms at which the key wants a `Due`, or None.
+    `rules` is the version of `fold`; `earlier` holds the folds of versions that may still be in force in
+    a partition (rule F9). `judges_silence`: its folds end something because nothing came, so its shell
+    keeps watch over the log (`live_s`).
     `over_cap(event)` is the typed, retryable refusal where the new state would pass the hard cap;
     empty where there is nobody to tell (the record is then dead-lettered).
     """
@@ -59,6 +62,17 @@ class Machine(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
     fold: Callable[[State | None, Event], tuple[State | None, Outputs]]
     next_deadline: Callable[[State], int | None]
     over_cap: Callable[[Event], Outputs]
+    rules: int = 1
+    earlier: Mapping[int, Callable[[State | None, Event], tuple[State | None, Outputs]]] = {}
+    judges_silence: bool = False
+
+    def knows(self, rules: int) -> bool:
+        """Whether this program can decide by that version."""
+        return rules == self.rules or rules in self.earlier
+
+    def by(self, rules: int) -> Callable[[State | None, Event], tuple[State | None, Outputs]]:
+        """The fold of a version."""
+        return self.fold if rules == self.rules else self.earlier[rules]
 
 
 def stamp(outputs: Outputs, event_id: str) -> Outputs:

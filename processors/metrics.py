@@ -6,6 +6,10 @@ _EVENTS = Counter("milena_machine_events_total", "Events folded", ["machine", "k
 _REPEATS = Counter("milena_machine_repeats_total", "Events met again at an offset", ["machine"])
 _DEAD = Counter("milena_machine_dead_letters_total", "Records dead-lettered", ["machine", "reason"])
 _FORCED = Counter("milena_machine_forced_commits_total", "Commits forced by a bound", ["machine"])
+_PUT_AGAIN = Counter(
+    "milena_machine_put_again_total", "State records put again behind a stranger's", ["machine"]
+)
+_AHEAD = Gauge("milena_machine_ahead", "Events folded and not yet acknowledged", ["machine"])
 _FOLD = Histogram(
     "milena_machine_fold_seconds",
     "Time in the fold",
@@ -29,6 +33,8 @@ class MachineMetrics:
         self.events = _Labelled(_EVENTS, machine)
         self.dead_letters = _Labelled(_DEAD, machine)
         self.repeats = _REPEATS.labels(machine)
+        self.put_again = _PUT_AGAIN.labels(machine)
+        self.ahead = _AHEAD.labels(machine)
         self.forced_commits = _FORCED.labels(machine)
         self.fold_seconds = _FOLD.labels(machine)
         self.state_bytes = _STATE.labels(machine)

@@ -5,6 +5,7 @@
     ├── NotSupported       a record is well formed but its feature is not built: dead letter
     ├── SettingsError      a setting is unknown or bad: refuse to start
     ├── TopologyError      a topic is missing or has the wrong size: refuse to start
+    ├── PastUnknown        a machine's inbox or state is not the one it folded: refuse to start
     └── LogUnavailable     the broker did not acknowledge in time: outcome unknown
 
 Refusals of requests are values (`schemas.generated.types.Code`), never exceptions.
@@ -33,6 +34,11 @@ class SettingsError(MilenaError):
 
 class TopologyError(MilenaError):
     """A topic differs from its declaration; the message names found, expected and the next step."""
+
+
+class PastUnknown(MilenaError):
+    """An inbox re-created, a changelog lost, rules of a later version: folding on would drop or
+    contradict what was decided. The message names the topic and the next step."""
 
 
 class LogUnavailable(MilenaError):

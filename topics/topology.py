@@ -6,7 +6,7 @@ arrive and nobody would say so.
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from topics.errors import TopologyError
@@ -52,3 +52,18 @@ def check(bootstrap: str, expected: Iterable[Topic], local: bool) -> None:
     except KafkaException as error:
         raise TopologyError(f"no broker at {bootstrap}; see `milena status`") from error
     require({name: len(meta.partitions) for name, meta in listed.topics.items()}, expected, local)
+
+
+def topic_id(bootstrap: str, topic: Topic) -> str:
+    """Kafka's id of a topic, base64 text: another one under the same name is another topic. Blocks for
+    10 s at most.
+
+    Raises:
+        TopologyError: the broker does not tell.
+    """
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    try:
+        asked = client.describe_topics(TopicCollection([topic.name]), request_timeout=10)
+        return str(asked[topic.name].result(timeout=10).topic_id)
+    except KafkaException as error:
+        raise TopologyError(f"topic {topic.name} cannot be described: {error}") from error

@@ -25,4 +25,5 @@ def workers_machine() -> Machine[Worker]:
         fold=fold,
         next_deadline=next_deadline_ms,
         over_cap=over_cap,
+        judges_silence=True,
     )

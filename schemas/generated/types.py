@@ -259,11 +259,19 @@ class Due(msgspec.Struct, frozen=True, kw_only=True, tag_field="-type", tag="mil
     live_s: int
 
 
+class Upgraded(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="-type", tag="milena.events.v1.Upgraded"
+):
+    """From this record on a newer fold version decides this partition; appended by the machine's own shell, once a partition."""  # noqa: E501
+
+    rules: int
+
+
 class AccountsInbox(msgspec.Struct, frozen=True, kw_only=True):
     """The only input of the accounts machine, keyed by user."""
 
     event_id: str
-    body: Submit | Consume | Release | Settle | Abandon | Reassign | Archived | EmergencyAdmitted | Credit | RunState | Query | Due
+    body: Submit | Consume | Release | Settle | Abandon | Reassign | Archived | EmergencyAdmitted | Credit | RunState | Query | Due | Upgraded
 
 
 class AdmissionKind(StrEnum):
@@ -640,7 +648,7 @@ class MeteringInbox(msgspec.Struct, frozen=True, kw_only=True):
     """The only input of the metering machine, keyed by generation."""
 
     event_id: str
-    body: Used | Due
+    body: Used | Due | Upgraded
 
 
 class ModerationKind(StrEnum):
@@ -696,7 +704,7 @@ class ModerationInbox(msgspec.Struct, frozen=True, kw_only=True):
     """The only input of the moderation machine, keyed by generation."""
 
     event_id: str
-    body: Scored | TextEnded | Due
+    body: Scored | TextEnded | Due | Upgraded
 
 
 class Open(
@@ -893,7 +901,7 @@ class RunsInbox(msgspec.Struct, frozen=True, kw_only=True):
     """The only input of the runs machine, keyed by conversation or request identity. Its order decides everything."""  # noqa: E501
 
     event_id: str
-    body: Start | EmergencyAdmitted | Claim | Finished | Persisting | Stop | Retract | LeaseExpired | Probe | Closed | Abandon | Delete | Restore | Reassigned | Reconcile | ToolFinished | Query | Due
+    body: Start | EmergencyAdmitted | Claim | Finished | Persisting | Stop | Retract | LeaseExpired | Probe | Closed | Abandon | Delete | Restore | Reassigned | Reconcile | ToolFinished | Query | Due | Upgraded
 
 
 class SettlementKind(StrEnum):
@@ -1034,4 +1042,4 @@ class WorkersInbox(msgspec.Struct, frozen=True, kw_only=True):
     """The only input of the workers machine, keyed by worker incarnation."""
 
     event_id: str
-    body: Heartbeat | Owned | Freed | Left | Due
+    body: Heartbeat | Owned | Freed | Left | Due | Upgraded
