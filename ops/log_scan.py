@@ -37,6 +37,7 @@ class Read(msgspec.Struct, frozen=True):
     append_ms: int
     key: str
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def records(bootstrap: str, topics: Iterable[Topic], from_ms: int) -> Iterator[Read]:
@@ -45,17 +46,7 @@ def records(bootstrap: str, topics: Iterable[Topic], from_ms: int) -> Iterator[R
     Raises:
         KafkaException: the broker does not answer.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "milena-scan",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 50,
-            "log_level": 0,
-        }
-    )
+    consumer = new_consumer(bootstrap, "milena-scan")
     try:
         ends = _ends(consumer, _starts(consumer, topics, from_ms))
         yield from _read(consumer, ends)
@@ -64,6 +55,35 @@ def records(bootstrap: str, topics: Iterable[Topic], from_ms: int) -> Iterator[R
 
 
 Ends = dict[tuple[str, int], int]
+"""(topic, partition) -> the offset to stop before."""
+
+
+def new_consumer(bootstrap: str, group: str) -> Consumer:
+    """A consumer that joins no group; `group` names whose committed offsets it can ask for."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",  # what retention took away must not be skipped in silence
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+
+
+def between(consumer: Consumer, starts: Ends, ends: Ends) -> Iterator[Read]:
+    """Every record from each start to before its end; a partition's own are in order. The consumer
+    may be used again once all were taken.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    wanted = {place: end for place, end in ends.items() if end > starts[place]}
+    consumer.assign([TopicPartition(*place, starts[place]) for place in wanted])
+    yield from _read(consumer, wanted)
 
 
 def _starts(consumer: Consumer, topics: Iterable[Topic], from_ms: int) -> list[TopicPartition]:
@@ -120,4 +140,5 @@ def _as_read(message: Message, place: tuple[str, int], offset: int) -> Read:
     text = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
     value = message.value()
     raw = value.encode() if isinstance(value, str) else value
-    return Read(*place, offset, message.timestamp()[1], text, raw)
+    headers = tuple((name, value or b"") for name, value in message.headers() or ())
+    return Read(*place, offset, message.timestamp()[1], text, raw, headers)
