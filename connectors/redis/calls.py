@@ -7,9 +7,7 @@ run twice: after a broken connection a batch is sent once more.
 import asyncio
 from typing import Any, Final
 
-import hiredis
 import msgspec
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
     ConnectionError as LinkBroken,
 )
@@ -21,11 +19,18 @@ from redis.exceptions import (
 )
 
 from connectors.errors import RedisAway, RedisFull, RedisRefused
-from connectors.redis.connection import BROKEN, connect, new_connection
+from connectors.redis.connection import (
+    BROKEN,
+    Argument,
+    Link,
+    MakeLink,
+    connect,
+    new_connection,
+    packed,
+)
 from connectors.redis.scripts import Script
 from connectors.redis.settings import RedisSettings
 
-Argument = str | bytes | int
 BATCH_CALLS_MAX: Final = 128
 
 
@@ -39,8 +44,9 @@ class _Call(msgspec.Struct, eq=False):
 class Calls:
     """Shared by everything in a process that asks Redis. Used from one event loop."""
 
-    def __init__(self, settings: RedisSettings) -> None:
+    def __init__(self, settings: RedisSettings, make_link: MakeLink = new_connection) -> None:
         self._settings = settings
+        self._make_link = make_link
         self._waiting: asyncio.Queue[_Call] = asyncio.Queue(settings.waiting_calls_max)
         self._lanes: list[asyncio.Task[None]] = []
         self._closed = False
@@ -93,7 +99,7 @@ class Calls:
             self._lanes.append(asyncio.create_task(self._lane(), name="redis-calls"))
 
     async def _lane(self) -> None:
-        connection = new_connection(self._settings)
+        connection = self._make_link(self._settings)
         batch: list[_Call] = []
         try:
             while True:
@@ -119,7 +125,7 @@ class Calls:
             batch = [call for call in batch if not call.answer.done()]
         return batch
 
-    async def _exchange(self, connection: AbstractConnection, batch: list[_Call]) -> None:
+    async def _exchange(self, connection: Link, batch: list[_Call]) -> None:
         commands = [call.command for call in batch]
         if connection.is_connected:
             try:
@@ -138,16 +144,13 @@ class Calls:
         for call, answer in zip(batch, answers, strict=True):
             _settle(call, answer)
 
-    async def _round(
-        self, connection: AbstractConnection, commands: list[tuple[Argument, ...]]
-    ) -> list[Any]:
+    async def _round(self, connection: Link, commands: list[tuple[Argument, ...]]) -> list[Any]:
         """One write, all answers. One deadline for all: a connection that misses it is given up,
         so no answer can be taken for another call's."""
         answers: list[Any] = []
         async with asyncio.timeout(self._settings.deadline_s):
             await connection.send_packed_command(
-                [hiredis.pack_command(command) for command in commands],  # type: ignore[arg-type]
-                check_health=False,
+                [packed(command) for command in commands], check_health=False
             )
             for _ in commands:
                 try:
@@ -157,7 +160,7 @@ class Calls:
         return answers
 
     async def _round_on_fresh(
-        self, connection: AbstractConnection, commands: list[tuple[Argument, ...]]
+        self, connection: Link, commands: list[tuple[Argument, ...]]
     ) -> list[Any]:
         await connect(connection, self._settings.deadline_s)
         return await self._round(connection, commands)

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
-from connectors.redis.calls import Argument, Calls
+from connectors.redis.calls import Calls
+from connectors.redis.connection import Argument
 from connectors.redis.layout import EntryId, channel, control_key, format_id, parse_id, stream_key
 from connectors.redis.reader import ENTRIES_PER_READ_MAX, as_entry, read_rest
 from connectors.redis.scripts import END, FENCE, OPEN, RELEASE, STOP

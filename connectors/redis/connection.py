@@ -4,9 +4,11 @@ Owns which redis-py connection we use; never sends a command of its own.
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, cast
 
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+import hiredis
+from redis.asyncio.connection import Connection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as LinkBroken
@@ -19,11 +21,45 @@ BROKEN = (LinkBroken, NoAnswer, OSError, asyncio.TimeoutError)
 """What a connection raises when it must be made anew."""
 
 
-def new_connection(settings: RedisSettings) -> AbstractConnection:
+class Link(Protocol):
+    """What is used of redis-py's connection; a test may put a Redis of its own behind it."""
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    async def connect(self) -> None: ...
+
+    async def disconnect(self, nowait: bool = False) -> None: ...
+
+    async def send_packed_command(
+        self, command: Iterable[bytes], check_health: bool = True
+    ) -> None: ...
+
+    async def read_response(
+        self,
+        disable_decoding: bool = False,
+        timeout: float | None = None,
+        *,
+        push_request: bool = False,
+    ) -> Any:
+        """The next answer or message, raw; raises a ResponseError that Redis answered with."""
+
+
+MakeLink = Callable[[RedisSettings], Link]
+Argument = str | bytes | int
+
+
+def packed(command: tuple[Argument, ...]) -> bytes:
+    """One command as it is written to Redis."""
+    raw: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+    return raw
+
+
+def new_connection(settings: RedisSettings) -> Link:
     """Not connected yet. Reads and writes wait for ever: deadlines are the caller's."""
     options: dict[str, Any] = dict(parse_url(settings.url))
-    kind: type[AbstractConnection] = options.pop("connection_class", Connection)
-    return kind(
+    kind: Any = options.pop("connection_class", Connection)
+    made = kind(
         **options,
         protocol=2,
         driver_info=None,
@@ -31,9 +67,10 @@ def new_connection(settings: RedisSettings) -> AbstractConnection:
         socket_connect_timeout=settings.deadline_s,
         retry=Retry(NoBackoff(), 0),
     )
+    return cast("Link", made)
 
 
-async def connect(connection: AbstractConnection, deadline_s: float) -> None:
+async def connect(connection: Link, deadline_s: float) -> None:
     """Connects within the deadline, handshake included.
 
     Raises:
@@ -41,7 +78,7 @@ async def connect(connection: AbstractConnection, deadline_s: float) -> None:
     """
     async with asyncio.timeout(deadline_s):
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
+            await connection.connect()
         except BROKEN:
             raise
         except RedisError as error:  # refused in the handshake: a password, a database

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from connectors.redis.connection import BROKEN, connect, new_connection
+from connectors.redis.connection import BROKEN, Link, MakeLink, connect, new_connection, packed
 from connectors.redis.settings import RedisSettings
 from topics.runtime.clock import elapsed_s
 
@@ -37,8 +36,12 @@ class PushConnection:
         deliver: Deliver,
         on_gap: Callable[[], None],
         jitter: Callable[[], float] = random.random,
+        now_s: Callable[[], float] = elapsed_s,
+        make_link: MakeLink = new_connection,
     ) -> None:
         self._settings = settings
+        self._now_s = now_s
+        self._make_link = make_link
         self._deliver = deliver
         self._on_gap = on_gap
         self._jitter = jitter
@@ -108,8 +111,8 @@ class PushConnection:
     async def _keep(self) -> None:
         pause_s = 0.0
         while True:
-            connection = new_connection(self._settings)
-            since_s = elapsed_s()
+            connection = self._make_link(self._settings)
+            since_s = self._now_s()
             try:
                 await connect(connection, self._settings.deadline_s)
                 await self._live(connection)
@@ -120,15 +123,15 @@ class PushConnection:
                 self._connected = False
                 self._gap = True
                 await connection.disconnect(nowait=True)
-            if elapsed_s() - since_s > self._settings.silence_s_max:
+            if self._now_s() - since_s > self._settings.silence_s_max:
                 pause_s = 0.0  # it had lived: the next attempt is worth making soon
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), self._settings.reconnect_s_max)
             await asyncio.sleep(pause_s * (0.5 + self._jitter() / 2))
 
-    async def _live(self, connection: AbstractConnection) -> None:
+    async def _live(self, connection: Link) -> None:
         """Until the connection breaks: the first of three tasks to fail ends all of them."""
         self._subscribe_again()
-        self._heard_at_s = elapsed_s()
+        self._heard_at_s = self._now_s()
         self._connected = True
         tasks = [
             asyncio.create_task(self._read(connection)),
@@ -152,13 +155,13 @@ class PushConnection:
         self._changes = dict.fromkeys(self._wanted, True)
         self._changed.set()
 
-    async def _read(self, connection: AbstractConnection) -> None:
+    async def _read(self, connection: Link) -> None:
         while True:
             self._settle_gap()
             answer: Any = await connection.read_response(
                 disable_decoding=True, timeout=math.inf, push_request=True
             )
-            self._heard_at_s = elapsed_s()
+            self._heard_at_s = self._now_s()
             if not isinstance(answer, list) or len(answer) != 3:
                 continue  # the answer to a ping
             kind, name, value = answer
@@ -181,7 +184,7 @@ class PushConnection:
             self._gap = False
             self._on_gap()
 
-    async def _send(self, connection: AbstractConnection) -> None:
+    async def _send(self, connection: Link) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -193,18 +196,16 @@ class PushConnection:
                         self._unanswered[channel] = self._unanswered.get(channel, 0) + 1
                 # One command a channel: channels of one command would have to share a slot.
                 commands = [
-                    ("SSUBSCRIBE" if subscribe else "SUNSUBSCRIBE", channel)
+                    packed(("SSUBSCRIBE" if subscribe else "SUNSUBSCRIBE", channel))
                     for channel, subscribe in some
                 ]
-                await connection.send_packed_command(
-                    connection.pack_commands(commands), check_health=False
-                )
+                await connection.send_packed_command(commands, check_health=False)
 
-    async def _ping(self, connection: AbstractConnection) -> None:
+    async def _ping(self, connection: Link) -> None:
         """Breaks a connection that is open and silent: a frozen Redis, a cable pulled."""
         while True:
             await asyncio.sleep(self._settings.ping_every_s)
-            if elapsed_s() - self._heard_at_s > self._settings.silence_s_max:
+            if self._now_s() - self._heard_at_s > self._settings.silence_s_max:
                 raise TimeoutError("no word from Redis")
             async with asyncio.timeout(self._settings.ping_every_s):
-                await connection.send_command("PING", check_health=False)
+                await connection.send_packed_command([packed(("PING",))], check_health=False)

@@ -1,8 +1,8 @@
-"""The push connection under losses: kicked out, frozen, restarted; nothing stays silently lost."""
+"""Streams read through the push connection survive every loss of it. What each loss does to the
+connection itself is in `tests/contract/redis`."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,126 +23,10 @@ def own() -> Iterator[RedisServer]:
         yield server
 
 
-class Heard:
-    """Keeps what a push connection delivers."""
-
-    def __init__(self, settings: RedisSettings) -> None:
-        self.messages: list[tuple[str, bytes]] = []
-        self.gaps = 0
-        self.push = PushConnection(settings, self._deliver, self._gap, jitter=lambda: 0.0)
-        self.push.start()
-
-    def _deliver(self, name: str, message: bytes) -> None:
-        self.messages.append((name, message))
-
-    def _gap(self) -> None:
-        self.gaps += 1
-
-
 async def until(condition: Callable[[], bool], s_max: float = 10.0) -> None:
     async with asyncio.timeout(s_max):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
-
-
-@pytest.fixture
-async def heard(own: RedisServer) -> AsyncIterator[Heard]:
-    heard = Heard(RedisSettings(url=own.url, ping_every_s=0.2, silence_s_max=0.6))
-    yield heard
-    await heard.push.close()
-
-
-async def publish(server: RedisServer, name: str, message: bytes) -> bytes:
-    return await asyncio.to_thread(server.raw, b"SPUBLISH", name.encode(), message)
-
-
-async def test_a_confirmed_channel_misses_nothing(own: RedisServer, heard: Heard) -> None:
-    names = [channel(f"gen_{number}") for number in range(300)]
-    for name in names:
-        heard.push.subscribe(name)
-    assert all([await heard.push.confirmed(name, 5) for name in names])
-    assert heard.push.connected
-    for name in names[::50]:
-        assert await publish(own, name, b"1-1 text.delta {}") == b":1\r\n"
-    await until(lambda: len(heard.messages) == 6)
-    assert heard.messages == [(name, b"1-1 text.delta {}") for name in names[::50]]
-    assert heard.gaps == 0
-
-
-async def test_an_unwanted_channel_is_left(own: RedisServer, heard: Heard) -> None:
-    name = channel("gen_1")
-    heard.push.subscribe(name)
-    assert await heard.push.confirmed(name, 5)
-    heard.push.unsubscribe(name)
-    assert not await heard.push.confirmed(name, 0.01)
-    async with asyncio.timeout(5):
-        while await publish(own, name, b"1-1 x {}") != b":0\r\n":  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    heard.push.subscribe(name)
-    assert await heard.push.confirmed(name, 5)
-    heard.messages.clear()
-    assert await publish(own, name, b"1-2 x {}") == b":1\r\n"
-    await until(lambda: heard.messages == [(name, b"1-2 x {}")])
-
-
-async def test_wanted_and_unwanted_in_haste_ends_as_last_asked(
-    own: RedisServer, heard: Heard
-) -> None:
-    name = channel("gen_1")
-    for _ in range(20):
-        heard.push.subscribe(name)
-        await asyncio.sleep(0)
-        heard.push.unsubscribe(name)
-        heard.push.subscribe(name)
-        assert await heard.push.confirmed(name, 5)
-        assert await publish(own, name, b"1-1 x {}") == b":1\r\n"
-        heard.push.unsubscribe(name)
-
-
-@pytest.mark.parametrize("kind", [b"pubsub", b"normal"])
-async def test_kicked_out_it_comes_back_and_says_so(
-    own: RedisServer, heard: Heard, kind: bytes
-) -> None:
-    name = channel("gen_1")
-    heard.push.subscribe(name)
-    assert await heard.push.confirmed(name, 5)
-    killed = await asyncio.to_thread(own.raw, b"CLIENT", b"KILL", b"TYPE", kind)
-    if killed == b":1\r\n" and kind == b"pubsub":
-        await until(lambda: heard.gaps == 1)
-    await until(lambda: heard.push.connected)
-    assert await publish(own, name, b"1-1 x {}") == b":1\r\n"
-    await until(lambda: heard.messages == [(name, b"1-1 x {}")])
-
-
-async def test_a_frozen_redis_is_noticed_and_left_behind(own: RedisServer, heard: Heard) -> None:
-    name = channel("gen_1")
-    heard.push.subscribe(name)
-    assert await heard.push.confirmed(name, 5)
-    frozen = own.send_only(b"DEBUG", b"SLEEP", b"2")
-    began = time.monotonic()
-    await until(lambda: not heard.push.connected)
-    assert time.monotonic() - began < 1.5
-    await until(lambda: heard.push.connected and heard.gaps == 1)
-    frozen.close()
-    assert await publish(own, name, b"1-1 x {}") == b":1\r\n"
-    await until(lambda: heard.messages == [(name, b"1-1 x {}")])
-
-
-async def test_what_is_asked_for_while_it_is_down_is_subscribed_later(
-    own: RedisServer, heard: Heard
-) -> None:
-    first, second = channel("gen_1"), channel("gen_2")
-    heard.push.subscribe(first)
-    assert await heard.push.confirmed(first, 5)
-    own.stop()
-    await until(lambda: not heard.push.connected)
-    heard.push.subscribe(second)
-    assert not await heard.push.confirmed(second, 0.1)
-    await asyncio.to_thread(own.start)
-    await until(lambda: heard.gaps == 1 and heard.push.connected)
-    assert await heard.push.confirmed(second, 5)
-    for name in (first, second):
-        assert await publish(own, name, b"1-1 x {}") == b":1\r\n"
 
 
 class Reading:

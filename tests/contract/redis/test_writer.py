@@ -1,4 +1,4 @@
-"""The worker's appends against a real Redis: what each answer means and what it leaves behind."""
+"""The worker's appends: what each answer means and what it leaves behind."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from connectors.redis.layout import Entry
 from connectors.redis.reader import StreamReader
 from connectors.redis.writer import AppendCode, Appended, StreamWriter
 from schemas.generated.types import StopReason
-from tests.support.redis_server import RedisServer
+from tests.contract.redis.servers import Server
 from tests.support.streams import closing, delta, order
 
 GEN = "gen_1"
@@ -34,12 +34,12 @@ def reader(calls: Calls) -> StreamReader:
 
 
 async def test_without_control_an_append_is_lost_and_creates_nothing(
-    writer: StreamWriter, reader: StreamReader, server: RedisServer
+    writer: StreamWriter, reader: StreamReader, server: Server
 ) -> None:
     answer = await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
     assert answer.code is AppendCode.LOST
     assert (await writer.append(GEN, 1, 0, "text.delta", None)).code is AppendCode.LOST
-    assert server.raw(b"DBSIZE") == b":0\r\n"
+    assert await server.ask("DBSIZE") == 0
     assert await reader.live(GEN) is None
 
 
@@ -105,20 +105,20 @@ async def test_a_higher_epoch_fences_a_lower_one(
 
 
 async def test_an_append_of_a_higher_epoch_fences_even_where_its_stream_is_lost(
-    writer: StreamWriter, closer: StreamCloser, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 2, 1, "text.delta", delta(0, "a"))
-    server.raw(b"DEL", b"gen:{gen_1}")
+    await server.ask("DEL", "gen:{gen_1}")
     assert (await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))).code is AppendCode.FENCED
 
 
 async def test_the_stream_itself_refuses_an_old_epoch_after_control_was_made_anew(
-    writer: StreamWriter, closer: StreamCloser, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 2, 2, "text.delta", delta(0, "a"))
-    server.raw(b"DEL", b"ctl:{gen_1}")
+    await server.ask("DEL", "ctl:{gen_1}")
     await closer.open_(GEN, 1, 2, order())
     assert (await writer.append(GEN, 1, 3, "text.delta", delta(1, "b"))).code is AppendCode.FENCED
 
@@ -131,12 +131,12 @@ async def test_after_the_end_nobody_appends(writer: StreamWriter, closer: Stream
 
 
 async def test_a_stream_that_is_gone_is_told_and_a_snapshot_is_never_missing(
-    writer: StreamWriter, closer: StreamCloser, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
     assert not (await writer.append(GEN, 1, 1, "text.delta", None)).missing
-    server.raw(b"DEL", b"gen:{gen_1}")
+    await server.ask("DEL", "gen:{gen_1}")
     assert (await writer.append(GEN, 1, 1, "text.delta", None)).missing
     answer = await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))
     assert answer == Appended(AppendCode.OK, missing=True)
@@ -145,35 +145,35 @@ async def test_a_stream_that_is_gone_is_told_and_a_snapshot_is_never_missing(
 
 
 async def test_every_append_renews_both_lives(
-    writer: StreamWriter, closer: StreamCloser, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order(ttl_ms=60_000))
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
-    for key in (b"gen:{gen_1}", b"ctl:{gen_1}"):
-        server.raw(b"PEXPIRE", key, b"1000")
+    for key in ("gen:{gen_1}", "ctl:{gen_1}"):
+        await server.ask("PEXPIRE", key, "1000")
     await writer.append(GEN, 1, 1, "text.delta", None)
-    for key in (b"gen:{gen_1}", b"ctl:{gen_1}"):
-        assert int(server.raw(b"PTTL", key)[1:]) > 50_000
+    for key in ("gen:{gen_1}", "ctl:{gen_1}"):
+        assert await server.ask("PTTL", key) > 50_000
 
 
 async def test_the_reader_s_age_is_told_once_somebody_reads(
-    writer: StreamWriter, closer: StreamCloser, reader: StreamReader, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, reader: StreamReader, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     assert (await writer.append(GEN, 1, 0, "text.delta", None)).reader_age_ms is None
     await reader.touch([GEN, "gen_unknown"])
-    assert server.raw(b"EXISTS", b"ctl:{gen_unknown}") == b":0\r\n"
+    assert await server.ask("EXISTS", "ctl:{gen_unknown}") == 0
     age_ms = (await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))).reader_age_ms
     assert age_ms is not None
     assert 0 <= age_ms < 5_000
 
 
 async def test_a_full_redis_still_tells_stop_and_fence(
-    writer: StreamWriter, closer: StreamCloser, reader: StreamReader, server: RedisServer
+    writer: StreamWriter, closer: StreamCloser, reader: StreamReader, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
-    server.raw(b"CONFIG", b"SET", b"maxmemory", b"1mb")
+    await server.set_full(True)
     full = await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))
     assert full == Appended(AppendCode.FULL)
     await closer.stop(GEN, 2, StopReason.USER)
@@ -184,7 +184,7 @@ async def test_a_full_redis_still_tells_stop_and_fence(
     fenced = await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))
     assert fenced.code is AppendCode.FENCED
     assert (await writer.append("gen_2", 1, 1, "x", b"{}")).code is AppendCode.LOST
-    server.raw(b"CONFIG", b"SET", b"maxmemory", b"0")
+    await server.set_full(False)
     assert [entry.id for entry in await reader.read(GEN, None)] == [(1, 1)]
 
 

@@ -1,10 +1,10 @@
-"""The edge's reads against a real Redis."""
+"""The edge's reads and payloads."""
 
 from connectors.redis.calls import Calls
 from connectors.redis.closer import StreamCloser
 from connectors.redis.reader import PutCode, StreamReader
 from connectors.redis.writer import StreamWriter
-from tests.support.redis_server import RedisServer
+from tests.contract.redis.servers import Server
 from tests.support.streams import delta, order
 
 GEN = "gen_1"
@@ -22,17 +22,17 @@ async def test_reads_go_on_strictly_after_a_place(calls: Calls) -> None:
     assert await reader.read("gen_2", None) == []
 
 
-async def test_payloads_live_for_their_time(calls: Calls, server: RedisServer) -> None:
+async def test_payloads_live_for_their_time(calls: Calls, server: Server) -> None:
     reader = StreamReader(calls)
     assert await reader.get_payload(GEN) is None
     assert await reader.put_payload(GEN, b'{"messages":[]}', 60) is PutCode.OK
     assert await reader.get_payload(GEN) == b'{"messages":[]}'
-    assert 0 < int(server.raw(b"TTL", b"pay:{gen_1}")[1:]) <= 60
+    assert 0 < await server.ask("PTTL", "pay:{gen_1}") <= 60_000
 
 
-async def test_a_payload_that_finds_no_place_is_told(calls: Calls, server: RedisServer) -> None:
+async def test_a_payload_that_finds_no_place_is_told(calls: Calls, server: Server) -> None:
     reader = StreamReader(calls)
-    server.raw(b"CONFIG", b"SET", b"maxmemory", b"1mb")
+    await server.set_full(True)
     assert await reader.put_payload(GEN, b"{}", 60) is PutCode.FULL
-    server.raw(b"CONFIG", b"SET", b"maxmemory", b"0")
+    await server.set_full(False)
     assert await reader.put_payload(GEN, b"{}", 60) is PutCode.OK

@@ -1,4 +1,4 @@
-"""Control writes and ends against a real Redis, each twice, late and after losses."""
+"""Control writes and ends, each twice, late and after losses."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from connectors.redis.reader import StreamReader
 from connectors.redis.shown import Shown
 from connectors.redis.writer import AppendCode, StreamWriter
 from schemas.generated.types import StopReason
-from tests.support.redis_server import RedisServer
+from tests.contract.redis.servers import Server
 from tests.support.streams import closing, delta, order
 
 GEN = "gen_1"
@@ -43,11 +43,11 @@ async def test_a_number_that_is_not_higher_changes_nothing(
     assert await reader.live(GEN) == before
 
 
-async def test_only_open_creates(closer: StreamCloser, server: RedisServer) -> None:
+async def test_only_open_creates(closer: StreamCloser, server: Server) -> None:
     assert await closer.stop(GEN, 1, StopReason.USER) is ControlCode.MISSING
     assert await closer.release_to(GEN, 1, 7) is ControlCode.MISSING
     assert not (await closer.fence(GEN, 2)).exists
-    assert server.raw(b"DBSIZE") == b":0\r\n"
+    assert await server.ask("DBSIZE") == 0
 
 
 async def test_a_stop_and_an_epoch_are_never_taken_back(
@@ -63,10 +63,10 @@ async def test_a_stop_and_an_epoch_are_never_taken_back(
 
 
 async def test_a_loss_is_restored_whole(
-    closer: StreamCloser, writer: StreamWriter, server: RedisServer
+    closer: StreamCloser, writer: StreamWriter, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
-    server.raw(b"FLUSHALL")
+    await server.ask("FLUSHALL")
     assert (await writer.append(GEN, 1, 1, "x", b"{}")).code is AppendCode.LOST
     await closer.open_(GEN, 2, 3, order(stop=StopReason.USER))
     assert (await writer.append(GEN, 1, 1, "x", b"{}")).code is AppendCode.FENCED
@@ -108,16 +108,16 @@ async def test_a_stream_of_many_pages_is_read_whole(closer: StreamCloser, calls:
 
 
 async def test_a_stream_trimmed_to_nothing_keeps_its_last_number(
-    closer: StreamCloser, writer: StreamWriter, server: RedisServer
+    closer: StreamCloser, writer: StreamWriter, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
-    server.raw(b"XTRIM", b"gen:{gen_1}", b"MAXLEN", b"0")
+    await server.ask("XTRIM", "gen:{gen_1}", "MAXLEN", "0")
     assert await closer.fence(GEN, 2) == Shown("", 0, 1, 1, exists=True)
 
 
 async def test_one_terminal_however_often_it_is_asked_for(
-    closer: StreamCloser, writer: StreamWriter, reader: StreamReader, server: RedisServer
+    closer: StreamCloser, writer: StreamWriter, reader: StreamReader, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
@@ -128,8 +128,8 @@ async def test_one_terminal_however_often_it_is_asked_for(
     assert [entry.id for entry in await reader.read(GEN, None)] == [(1, 1), (2, 2)]
     assert (live := await reader.live(GEN)) is not None
     assert (live.ended, live.status) == ((2, 2), "completed")
-    for key in (b"gen:{gen_1}", b"ctl:{gen_1}"):
-        assert 100_000 < int(server.raw(b"PTTL", key)[1:]) <= 120_000
+    for key in ("gen:{gen_1}", "ctl:{gen_1}"):
+        assert 100_000 < await server.ask("PTTL", key) <= 120_000
     assert await closer.open_(GEN, 5, 99, order()) is ControlCode.ENDED
     assert await closer.stop(GEN, 99, StopReason.USER) is ControlCode.ENDED
     await closer.fence(GEN, 99)
@@ -137,38 +137,38 @@ async def test_one_terminal_however_often_it_is_asked_for(
 
 
 async def test_a_mark_that_was_lost_makes_no_second_terminal(
-    closer: StreamCloser, writer: StreamWriter, reader: StreamReader, server: RedisServer
+    closer: StreamCloser, writer: StreamWriter, reader: StreamReader, server: Server
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await closer.end(GEN, closing(None, 1))
-    server.raw(b"DEL", b"ctl:{gen_1}")
+    await server.ask("DEL", "ctl:{gen_1}")
     assert await closer.end(GEN, closing((2, 1), 2)) == EndAnswer(EndCode.ENDED, (2, 1))
     assert len(await reader.read(GEN, None)) == 1
     assert (await writer.append(GEN, 3, 1, "x", b"{}")).code is AppendCode.FENCED
 
 
 async def test_a_stream_lost_after_its_end_is_not_ended_anew(
-    closer: StreamCloser, server: RedisServer, reader: StreamReader
+    closer: StreamCloser, server: Server, reader: StreamReader
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await closer.end(GEN, closing(None, 1))
-    server.raw(b"DEL", b"gen:{gen_1}")
+    await server.ask("DEL", "gen:{gen_1}")
     again = await closer.end(GEN, closing(None, 5, snapshot="x"))
     assert again == EndAnswer(EndCode.ENDED, (2, 1))
     assert await reader.read(GEN, None) == []
 
 
 async def test_an_end_on_another_stream_than_was_seen_changes_nothing(
-    closer: StreamCloser, writer: StreamWriter, server: RedisServer, reader: StreamReader
+    closer: StreamCloser, writer: StreamWriter, server: Server, reader: StreamReader
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
     await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
     moved = EndAnswer(EndCode.MOVED, None)
     assert await closer.end(GEN, closing(None, 1)) == moved
     assert await closer.end(GEN, closing((1, 2), 3)) == moved
-    server.raw(b"FLUSHALL")
+    await server.ask("FLUSHALL")
     assert await closer.end(GEN, closing((1, 1), 2)) == moved
-    assert server.raw(b"DBSIZE") == b":0\r\n"
+    assert await server.ask("DBSIZE") == 0
 
 
 async def test_an_end_after_a_flush_shows_the_text_and_fences_for_two_minutes(
@@ -188,10 +188,10 @@ async def test_an_end_after_a_flush_shows_the_text_and_fences_for_two_minutes(
 
 
 async def test_control_and_end_pass_a_full_redis(
-    closer: StreamCloser, writer: StreamWriter, server: RedisServer, reader: StreamReader
+    closer: StreamCloser, writer: StreamWriter, server: Server, reader: StreamReader
 ) -> None:
     await closer.open_(GEN, 1, 1, order())
-    server.raw(b"CONFIG", b"SET", b"maxmemory", b"1mb")
+    await server.set_full(True)
     assert await closer.open_("gen_2", 1, 1, order()) is ControlCode.APPLIED
     assert await closer.stop(GEN, 2, StopReason.USER) is ControlCode.APPLIED
     assert (await closer.fence(GEN, 2)).exists is False
