@@ -108,6 +108,35 @@ class StoreContract:
             await store.put_result(row, RowPhase.FINAL)
             assert await store.result(gen) == row
 
+    async def test_a_body_too_large_is_refused_and_one_put_again_is_replaced(
+        self, store: Store, gen: str
+    ) -> None:
+        body = b"x" * TEXT_BYTES_MAX
+        payload = Payload(
+            generation_id=gen,
+            user_id="usr_1",
+            runs_key="run_1",
+            api=Api.GENERATIONS,
+            model="flagship",
+            model_version="v@1",
+            body=body,
+            created_at_ms=ADMITTED_AT_MS,
+        )
+        with pytest.raises(RowTooLarge):
+            await store.put_payload(msgspec.structs.replace(payload, body=body + b"x"))
+        assert await store.payload(gen) is None
+        for row in (payload, msgspec.structs.replace(payload, body=b"{}")):
+            await store.put_payload(row)
+            assert await store.payload(gen) == row
+
+    async def test_a_later_admission_wins_over_any_epoch_of_an_earlier_one(
+        self, store: Store, gen: str
+    ) -> None:
+        later = result(gen, epoch=1, text="later", admitted_at_ms=ADMITTED_AT_MS + 1)
+        await store.put_result(later, RowPhase.PLACEHOLDER)
+        await store.put_result(result(gen, epoch=100), RowPhase.FINAL)
+        assert await store.result(gen) == later
+
     async def test_keys_are_found_by_hash_listed_and_revoked(self, store: Store) -> None:
         key = Key(
             key_hash=secrets.token_bytes(16),
