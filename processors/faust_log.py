@@ -39,6 +39,12 @@ class FaustLog:
     async def commit(self) -> None:
         await asyncio.wait_for(self._app.consumer.commit(), COMMIT_S_MAX)
 
+    async def rewind(self, partition: int) -> None:
+        inbox = TP(self._inbox, partition)
+        async with asyncio.timeout(COMMIT_S_MAX):
+            start = await self._app.consumer.earliest_offsets(inbox)
+            await self._app.consumer._commit({inbox: start[inbox]})
+
 
 class FaustTable(MutableMapping[bytes, bytes]):
     """A Faust table's local store, written without Faust's changelog buffer: the shell sends it.

@@ -28,6 +28,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     rules_from: int = -1
     """Offset of the record that brought it into force; events before it keep `rules_before`."""
     rules_before: int = 1
+    rewind: bool = False
+    """Whether folding begins at the start of the inbox, whatever was committed."""
 
     def rules_at(self, offset: int) -> int:
         """The fold version that decides the event at an offset of this life."""
@@ -50,8 +52,22 @@ def first(topic_id: str, rules: int) -> Mark:
 
 
 def adopted(mark: Mark, topic_id: str) -> Mark:
-    """The mark after an operator said that the re-created topic goes on."""
-    return Mark(mark.seq + 1, topic_id, mark.life + 1, mark.rules, rules_before=mark.rules)
+    """The mark after an operator said that the re-created topic goes on, from its start."""
+    return Mark(
+        mark.seq + 1, topic_id, mark.life + 1, mark.rules, rules_before=mark.rules, rewind=True
+    )
+
+
+def refolded(mark: Mark | None, topic_id: str, rules: int) -> Mark:
+    """The mark after an operator said that the inbox is folded from its start once more, by the oldest
+    rules there are: the records that brought later ones into force are in the inbox too."""
+    seq, life = (1, 1) if mark is None else (mark.seq + 1, mark.life)
+    return Mark(seq, topic_id, life, rules, rules_before=rules, rewind=True)
+
+
+def rewound(mark: Mark) -> Mark:
+    """The mark once the committed offset stands at the start."""
+    return msgspec.structs.replace(mark, seq=mark.seq + 1, rewind=False)
 
 
 def upgraded(mark: Mark, rules: int, offset: int) -> Mark:

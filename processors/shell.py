@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol
 
 import msgspec
 
-from processors import marks, places, stored
+from processors import marks, past, places, stored
 from processors.dead_letters import DeadLetters
 from processors.deadlines import Deadlines
 from processors.liveness import BEAT_S, Liveness
@@ -25,7 +25,7 @@ from processors.recent import Recent
 from processors.stored import OWN_PREFIX, PENDING_MAX, SEQ_HEADER, Stored, seq_at
 from schemas.generated.types import Due, Upgraded
 from topics import wire
-from topics.errors import InvalidRecord, NotSupported, PastUnknown
+from topics.errors import InvalidRecord, NotSupported
 from topics.ids import output_id
 from topics.partition import partition_of
 from topics.registry import CHANGELOGS
@@ -62,6 +62,10 @@ class Log(Protocol):
 
     async def commit(self) -> None:
         """Commits what is acknowledged, now."""
+
+    async def rewind(self, partition: int) -> None:
+        """Commits the start of the inbox partition, so that reading begins there. Before the first
+        record of an assignment only."""
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -129,7 +133,16 @@ class Shell(Generic[State]):
         self._ended.clear()
         self.deadlines.clear()
         self._taken.clear()
-        self._marks = {one: self._mark(one, topic_id) for one in sorted(partitions)}
+        self._marks = {
+            one: past.mark_of(
+                self._machine,
+                one,
+                self._table.get(marks.key_of(one)),
+                topic_id,
+                self._log.committed(one),
+            )
+            for one in sorted(partitions)
+        }
         self._liveness = {one: Liveness() for one in self._marks}
         for raw_key, raw in self._table.items():
             if raw_key.startswith(OWN_PREFIX):
@@ -138,8 +151,12 @@ class Shell(Generic[State]):
             self.deadlines.set(key, head.deadline_ms)
             if head.ended:
                 self._ended.append((partition_of(key, self._partitions), head.seq, key))
-        for partition, mark in self._marks.items():
-            if marks.key_of(partition) not in self._table:
+        for partition, mark in [*self._marks.items()]:
+            if mark.rewind:
+                await self._log.rewind(partition)
+                mark = self._marks[partition] = marks.rewound(mark)
+                await self._own(self._mark_record(partition, mark))
+            elif marks.key_of(partition) not in self._table:
                 await self._own(self._mark_record(partition, mark))
             if mark.rules < self._machine.rules:
                 body = Upgraded(rules=self._machine.rules)
@@ -338,30 +355,6 @@ class Shell(Generic[State]):
             mark = marks.upgraded(mark, body.rules, record.offset)
             self._marks[record.partition] = mark
         return [self._mark_record(record.partition, mark)]
-
-    def _mark(self, partition: int, topic_id: str) -> Mark:
-        """The partition's mark, a first one where nothing was ever folded here."""
-        name, inbox = self._machine.name, self._machine.inbox.name
-        raw = self._table.get(marks.key_of(partition))
-        if raw is None:
-            if self._log.committed(partition):
-                raise PastUnknown(
-                    f"the changelog of {name} lost partition {partition}, which was folded before: "
-                    f"`milena topics refold {name}` folds its inbox from the start"
-                )
-            return marks.first(topic_id, self._machine.rules)
-        mark = marks.decode(raw)
-        if mark.topic_id != topic_id:
-            raise PastUnknown(
-                f"{inbox} was re-created: partition {partition} was folded as topic {mark.topic_id}, "
-                f"found {topic_id}; `milena topics adopt {name}` goes on with the new one"
-            )
-        if not self._machine.knows(mark.rules):
-            raise PastUnknown(
-                f"partition {partition} of {inbox} is under rules {mark.rules}, and this version of "
-                f"{name} knows up to {self._machine.rules}: start a later version"
-            )
-        return mark
 
     def _mark_record(self, partition: int, mark: Mark) -> Outgoing:
         key, raw = marks.key_of(partition), marks.encode(mark)

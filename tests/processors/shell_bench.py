@@ -36,6 +36,7 @@ class FakeLog:
         self.futures: list[asyncio.Future[Sent]] = []
         self.committed_offset: int | None = None
         self.commits = 0
+        self.rewound: list[int] = []
         self.hold = False
 
     async def send(self, record: Outgoing) -> Awaitable[Sent]:
@@ -51,6 +52,10 @@ class FakeLog:
 
     async def commit(self) -> None:
         self.commits += 1
+
+    async def rewind(self, partition: int) -> None:
+        self.rewound.append(partition)
+        self.committed_offset = 0
 
     def of(self, topic: str) -> list[Outgoing]:
         return [record for record in self.sent if record.topic == topic]

@@ -64,7 +64,10 @@ async def test_after_adoption_offsets_count_anew_and_nothing_is_taken_for_a_repe
         adopted = marks.adopted(mark, "another-topic")
         bench.table[marks.key_of(partition)] = marks.encode(adopted)
         assert stored.seq_of(marks.encode(adopted)) > stored.seq_of(marks.encode(mark))
-    after = await Bench(table=bench.table).start("another-topic")
+    after = Bench(table=bench.table)
+    after.log.committed_offset = 8  # left by the topic that is gone
+    await after.start("another-topic")
+    assert after.log.rewound == [*PARTITIONS]
     await after.take(0, query())
     assert after.state().state == Counted(2)
     assert after.state().seq == seq_at(2, 0) > bench.state().seq
@@ -77,6 +80,25 @@ async def test_a_lost_changelog_stops_the_machine_where_events_were_committed() 
     bench.log.committed_offset = 12
     with pytest.raises(PastUnknown, match="milena topics refold accounts"):
         await bench.start()
+
+
+async def test_a_refold_begins_at_the_start_once_and_ends_with_the_same_state() -> None:
+    bench = await Bench().start()
+    for offset in range(3):
+        await bench.take(offset, query())
+    lost = Bench()
+    for partition in PARTITIONS:
+        told = marks.refolded(None, TOPIC_ID, rules=1)
+        lost.table[marks.key_of(partition)] = marks.encode(told)
+    lost.log.committed_offset = 3
+    await lost.start()
+    assert lost.log.rewound == [*PARTITIONS]
+    for offset in range(3):
+        await lost.take(offset, query())
+    assert lost.state().state == bench.state().state
+    assert lost.log.sent == bench.log.sent, "the same outputs, for consumers to drop"
+    again = await Bench(table=lost.table).start()
+    assert not again.log.rewound
 
 
 async def test_new_rules_hold_from_their_record_on_also_after_a_restart() -> None:
