@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from ops.cli import ask, keys, replay, schemas, store, topics
+from ops.cli import ask, keys, replay, schemas, store, topics, verify
 from ops.cli.console import CommandError, ExitCode, failure
 from ops.stack.settings import StackError
 from topics.errors import MilenaError, SettingsError
@@ -54,7 +54,7 @@ def build(words: Sequence[str], *, completing: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for module in (ask, replay, topics, schemas, store, keys):
+    for module in (ask, replay, verify, topics, schemas, store, keys):
         module.register(app)
     for name, commands in HEAVY.items():
         if completing or (words and words[0] in commands):
