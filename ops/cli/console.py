@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 
 class ExitCode(IntEnum):
@@ -59,6 +60,17 @@ class Progress(Protocol):
 def note(text: str) -> None:
     """A remark for the person at the terminal."""
     print(text, file=sys.stderr, flush=True)
+
+
+def confirm(command: str) -> None:
+    """Asks the person at the terminal; a program says `--yes` instead.
+
+    Raises:
+        CommandError: nobody is there to answer.
+    """
+    if not sys.stdin.isatty():
+        raise CommandError("nobody is here to say yes", f"{command} --yes")
+    typer.confirm("go on?", abort=True, err=True)
 
 
 def result(document: object, lines: Sequence[str], *, as_json: bool) -> None:

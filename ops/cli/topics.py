@@ -1,4 +1,4 @@
-"""`milena topics list|apply`: the broker's topics held up to the registry.
+"""`milena topics list|apply|adopt|refold`: the broker's topics held up to the registry.
 
 Applying creates and configures, and is harmless twice. It never deletes, and a partition count that
 differs refuses everything: moving keys is never a side effect.
@@ -7,20 +7,19 @@ differs refuses everything: moving keys is never a side effect.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from ops.cli.console import AsJson, CommandError, columns, note, result, working
+from ops.cli.console import AsJson, CommandError, Yes, columns, confirm, note, result, working
+from ops.cli.topics_past import adopt, refold
 
 if TYPE_CHECKING:
     from ops.cli.topics_broker import Broker
     from ops.cli.topics_plan import Found, Plan
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 VISIBLE_S_MAX = 15.0
 LOOK_AGAIN_S = 0.1
 
@@ -30,6 +29,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Topics: the broker held up to the registry.", no_args_is_help=True)
     group.command("list")(list_)
     group.command()(apply)
+    group.command()(adopt)
+    group.command()(refold)
     app.add_typer(group, name="topics")
 
 
@@ -75,7 +76,7 @@ def apply(yes: Yes = False, as_json: AsJson = False) -> None:
     if not yes:
         for line in lines:
             note(line)
-        _confirm()
+        confirm("milena topics apply")
     with working(f"applying {len(lines)} changes"):
         broker.create(plan.create)
         broker.configure(plan.configure)
@@ -115,12 +116,6 @@ def _refuse_mismatches(plan: Plan) -> None:
             "start over in another MILENA_DATA",
             "milena topics list",
         )
-
-
-def _confirm() -> None:
-    if not sys.stdin.isatty():
-        raise CommandError("nobody is here to say yes", "milena topics apply --yes")
-    typer.confirm("apply?", abort=True, err=True)
 
 
 def _await_visible(broker: Broker, local: bool) -> None:
