@@ -9,6 +9,8 @@ from typing import Final
 
 REPEAT_MS: Final = 1_000
 """A deadline that stands after its `Due` was appended is asked about again after this long."""
+REPLACED_MAX: Final = 4_096
+"""Entries beyond two a key that later ones replaced; with more the heap is made anew."""
 
 
 class Deadlines:
@@ -50,3 +52,6 @@ class Deadlines:
     def _push(self, key: str, at_ms: int) -> None:
         self._look_at[key] = at_ms
         heapq.heappush(self._heap, (at_ms, key))
+        if len(self._heap) > 2 * len(self._look_at) + REPLACED_MAX:
+            self._heap = [(at, waiting) for waiting, at in self._look_at.items()]
+            heapq.heapify(self._heap)
