@@ -50,8 +50,9 @@ class Feed:
         self._empty = empty
         self._reads: dict[EntryId, asyncio.Task[list[Entry]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        self._live: set[Reader] = set()
-        self.readers: set[Reader] = set()
+        self._live: dict[Reader, None] = {}
+        self.readers: dict[Reader, None] = {}
+        """In the order they came."""
         self.holds = 0
         """Requests that need the feed and have no reader yet."""
         self.head: EntryId | None = None
@@ -72,7 +73,7 @@ class Feed:
     ) -> Reader:
         """A new reader after `cursor`. `fresh`: the subscription was there before the stream."""
         made = Reader(self, cursor, self._buffers, self._metrics, self._now_s, until_s, started_s)
-        self.readers.add(made)
+        self.readers[made] = None
         self._metrics.streams.inc()
         if fresh and not self._live and self.seen == BEFORE_ALL:
             self.head = BEFORE_ALL
@@ -81,15 +82,15 @@ class Feed:
 
     def drop(self, reader: Reader) -> None:
         if reader in self.readers:
-            self.readers.discard(reader)
-            self._live.discard(reader)
+            self.readers.pop(reader, None)
+            self._live.pop(reader, None)
             self._metrics.streams.dec()
             self._empty(self)
 
     def admit(self, reader: Reader, *, hole: bool = False) -> None:
         """The reader takes the place of the live ones."""
         reader.live, reader.empty_reads = True, 0
-        self._live.add(reader)
+        self._live[reader] = None
         if hole:
             self._open_hole(reader)
         if self.head is None:
@@ -98,7 +99,7 @@ class Feed:
     def demote(self, reader: Reader) -> None:
         """The reader goes on from the log at its own pace."""
         reader.live = False
-        self._live.discard(reader)
+        self._live.pop(reader, None)
 
     def push(self, entry: Entry) -> None:
         """One pushed entry, in any order and any number of times."""

@@ -5,7 +5,7 @@ Owns resolution and counting. Loads no weights; a tokenizer is loaded once, befo
 
 import asyncio
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Final
 
 import msgspec
@@ -31,7 +31,7 @@ class Measure(msgspec.Struct, frozen=True):
 class Models:
     """The models this edge offers."""
 
-    def __init__(self, settings: EdgeSettings, threads: ThreadPoolExecutor, scripted: bool) -> None:
+    def __init__(self, settings: EdgeSettings, threads: Executor, scripted: bool) -> None:
         self._offered: Mapping[str, Model] = {
             model.alias: model for model in MODELS if scripted or model is not SCRIPTED
         }

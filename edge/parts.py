@@ -1,11 +1,12 @@
 """What the routes need, in one place: made by the process or by a test, passed down, never global."""
 
+import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 import msgspec
 
-from connectors.redis.reader import StreamReader
+from connectors.redis.reader import PutCode, StreamReader
 from connectors.store import Store
 from edge.auth import Keys
 from edge.body import Bodies
@@ -36,7 +37,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     reply_partition: int
     mint: Mint
     metrics: Metrics
-    threads: ThreadPoolExecutor
+    threads: Executor
     keys: Keys
     bodies: Bodies
     models: Models
@@ -44,3 +45,5 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     log: StreamReader
     store: Store
+    writes: set["asyncio.Task[PutCode]"] = msgspec.field(default_factory=set)
+    """Of texts, which nobody waits for any more; held so that they are not collected halfway."""

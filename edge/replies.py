@@ -5,6 +5,7 @@ answer's meaning. An answer nobody waits for is dropped and counted.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -15,7 +16,6 @@ from edge.metrics import Metrics
 from schemas.generated.types import EdgeReply, Limits, Queued, Refused, Repeated, Status
 from topics import wire
 from topics.errors import InvalidRecord, LogUnavailable
-from topics.runtime.clock import elapsed_s
 from topics.topic import Topic
 
 Body = Refused | Queued | Repeated | Status | Limits
@@ -49,8 +49,14 @@ class Replies:
     """Used from one event loop."""
 
     def __init__(
-        self, producer: Producer, waiting_max: int, resend_ms: int, metrics: Metrics
+        self,
+        producer: Producer,
+        waiting_max: int,
+        resend_ms: int,
+        metrics: Metrics,
+        now_s: Callable[[], float],
     ) -> None:
+        self._now_s = now_s
         self._producer = producer
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._waiting_max = waiting_max
@@ -97,7 +103,7 @@ class Replies:
             sent.add_done_callback(_noted)
             sends.append(sent)
 
-        asked_s = elapsed_s()
+        asked_s = self._now_s()
         again = loop.call_later(self._resend_s, send)
         try:
             send()
@@ -109,7 +115,7 @@ class Replies:
         finally:
             again.cancel()
             del self._waiting[request_id]
-        self._metrics.reply_wait_s.labels(kind).observe(elapsed_s() - asked_s)
+        self._metrics.reply_wait_s.labels(kind).observe(self._now_s() - asked_s)
         return answer
 
 

@@ -38,8 +38,6 @@ from topics.models import Model
 from topics.registry import ACCOUNTS_INBOX
 
 PAYLOAD_MARGIN_S: Final = 600
-_GOING_ON: Final[set[asyncio.Task[PutCode]]] = set()
-"""Writes nobody waits for any more; held so that they are not collected halfway."""
 _LANES: Final = {Tier.PAID: Lane.PAID, Tier.OPERATOR: Lane.PAID}
 
 
@@ -202,19 +200,19 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
         if PutCode.FULL in codes:
             break  # the store could keep the text, but nobody could be shown an answer
         if PutCode.OK in codes:
-            _let_go_on(waiting)
+            _let_go_on(parts, waiting)
             return
         if not done:
             break
-    _let_go_on(waiting)
+    _let_go_on(parts, waiting)
     raise ApiError(ErrorCode.CAPACITY_EXHAUSTED)
 
 
-def _let_go_on(writes: set[asyncio.Task[PutCode]]) -> None:
+def _let_go_on(parts: Parts, writes: set[asyncio.Task[PutCode]]) -> None:
     """What is still being written ends within its own deadline."""
-    _GOING_ON.update(writes)
+    parts.writes.update(writes)
     for task in writes:
-        task.add_done_callback(_GOING_ON.discard)
+        task.add_done_callback(parts.writes.discard)
 
 
 async def _in_redis(parts: Parts, generation_id: str, body: bytes, ttl_s: int) -> PutCode:

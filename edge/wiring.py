@@ -4,7 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import msgspec
 from prometheus_client import REGISTRY
@@ -75,9 +75,10 @@ def make_parts(
     log: StreamReader,
     store: Store,
     scripted: bool,
+    threads: Executor | None = None,
 ) -> Parts:
     """The edge over any log, Redis and store. The hub still needs its push connection."""
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="edge-long")
+    threads = threads or ThreadPoolExecutor(THREADS, thread_name_prefix="edge-long")
     keys = Keys(
         store,
         secret,
@@ -99,7 +100,7 @@ def make_parts(
         keys=keys,
         bodies=bodies,
         models=Models(settings, threads, scripted),
-        replies=Replies(producer, settings.waiting_max, settings.resend_ms, metrics),
+        replies=Replies(producer, settings.waiting_max, settings.resend_ms, metrics, mint.now_s),
         hub=Hub(settings, log, store, metrics, mint.now_s),
         log=log,
         store=store,

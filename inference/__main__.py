@@ -49,6 +49,7 @@ class Process:
         self._process = read(ProcessSettings, "PROCESS", env)
         self._settings = read(InferenceSettings, "INFERENCE", env)
         self._kafka = read(KafkaSettings, "KAFKA", env)
+        self._settings.refuse_outside(self._kafka.local)
         self._store = read(StoreSettings, "STORE", env)
         self._redis = read(RedisSettings, "REDIS", env)
         self._stop = asyncio.Event()

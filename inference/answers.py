@@ -15,7 +15,7 @@ from inference.finish import Finish, Results
 from inference.generation import Generation, Parts
 from inference.lease import LeaseState
 from inference.life import Life
-from inference.log import describe, started_at_ms
+from inference.log import describe
 from inference.payloads import Payload
 from schemas.generated.types import (
     Current,
@@ -109,7 +109,7 @@ class Answers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, generation: Generation) -> None:
-        began_at_ms = started_at_ms()
+        began_at_ms = self._parts.outgoing.mint.wall_ms()
         key = (generation.id, generation.step.epoch)
         try:
             await self._compute(generation)

@@ -14,7 +14,6 @@ from connectors.store.rows import Result, RowPhase
 from inference import metrics
 from inference.ending import FAILURES, final_row, finish_reason, usage_of
 from inference.generation import Generation
-from inference.log import new_event_id
 from schemas.generated.types import Finished, FinishReason, RunsInbox
 from topics.registry import RUNS_INBOX
 
@@ -46,14 +45,25 @@ class Finish:
     async def run(self) -> FinishReason:
         """The reason that was told, once runs has it in its log."""
         await self._show_rest()
+        await self._pause("row")
         stored = await self._store()
         if not (stored or self._generation.clearance.fenced) and self._reason not in FAILURES:
             # Never called complete: the text is nowhere but in what the stream showed.
             self._reason = FinishReason.FAILED
+        await self._pause("finished")
         await self._tell()
         metrics.ENDS.labels(self._reason.value).inc()
         metrics.OUTPUT_TOKENS.inc(self._usage.output_tokens)
         return self._reason
+
+    async def _pause(self, point: str) -> None:
+        """Where tests ask for it: time enough to kill the process at exactly this point."""
+        settings = self._generation.parts.settings
+        if settings.pause_at != point:
+            return
+        _log.warning("paused", at=point, generation_id=self._generation.id)
+        with metrics.PAUSED.track_inprogress():
+            await asyncio.sleep(settings.pause_s)
 
     async def _show_rest(self) -> None:
         """Appends what is left, for a bounded time: the closer completes what is not shown."""
@@ -111,7 +121,7 @@ class Finish:
             code_points=generation.outbox.code_points,
             started_at_ms=self._started_at_ms,
         )
-        event = RunsInbox(event_id=new_event_id(), body=finished)
+        event = RunsInbox(event_id=generation.parts.outgoing.mint.event_id(), body=finished)
         runs_key = generation.step.spec.runs_key
         while True:
             await self._cleared()  # of a fenced epoch only the usage is told

@@ -34,7 +34,7 @@ from inference.engines.base import (
     EngineRequest,
 )
 from inference.life import Life
-from inference.log import Outgoing, describe, new_event_id
+from inference.log import Outgoing, describe
 from inference.outbox import Append, Outbox, Pace, Verdict
 from inference.payloads import Payload, engine_request
 from inference.settings import InferenceSettings
@@ -194,7 +194,7 @@ class Generation:
         self.parts.outgoing.tell(
             RUNS_INBOX,
             self.step.spec.runs_key,
-            RunsInbox(event_id=new_event_id(), body=question),
+            RunsInbox(event_id=self.parts.outgoing.mint.event_id(), body=question),
         )
 
     async def append(self, now_s: float) -> None:

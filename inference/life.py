@@ -12,7 +12,7 @@ import structlog
 from connectors.log import Record
 from inference import metrics
 from inference.lease import Lease, LeaseState
-from inference.log import Log, Outgoing, Reader, new_event_id
+from inference.log import Log, Outgoing, Reader
 from schemas.generated.types import (
     Heartbeat,
     Left,
@@ -117,14 +117,14 @@ class Life:
         self._outgoing.tell(
             WORKERS_INBOX,
             self.incarnation,
-            WorkersInbox(event_id=new_event_id(), body=beat),
+            WorkersInbox(event_id=self._outgoing.mint.event_id(), body=beat),
             lambda: self._acknowledged(now_s),
         )
 
     async def leave(self, tell: bool) -> None:
         """Stops listening; `tell` says goodbye first, so that nobody waits for the lease."""
         if tell:
-            left = WorkersInbox(event_id=new_event_id(), body=Left(beat=self._beat))
+            left = WorkersInbox(event_id=self._outgoing.mint.event_id(), body=Left(beat=self._beat))
             await self._outgoing.ensure(WORKERS_INBOX, self.incarnation, left)
         if self._reader is not None:
             await self._reader.close()

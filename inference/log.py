@@ -4,7 +4,7 @@ Nothing here decides; a test puts its own log behind the same words.
 """
 
 import asyncio
-import time
+import secrets
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ import msgspec
 from connectors.log import Appended, LogProducer, LogReader, Record
 from inference import metrics
 from topics.errors import LogUnavailable
-from topics.runtime.clock import BrokerClock
+from topics.runtime.clock import BrokerClock, wall_ms
 from topics.runtime.settings import KafkaSettings
 from topics.topic import Topic
 
@@ -101,10 +101,30 @@ class KafkaLog:
         self._producer.close(timeout_s)
 
 
+class Mint(msgspec.Struct, frozen=True):
+    """Sources of ids and times, so that a test can know them."""
+
+    event_id: Callable[[], str]
+    """A fresh identity for an event of ours."""
+    boot_id: Callable[[], str]
+    """What tells one life of this process from all others."""
+    wall_ms: Callable[[], int]
+    """The worker's own clock, for metering only."""
+
+
+def real_mint() -> Mint:
+    return Mint(
+        event_id=lambda: str(uuid.uuid4()), boot_id=lambda: secrets.token_hex(4), wall_ms=wall_ms
+    )
+
+
 class Outgoing:
     """Sends for the worker; learns broker time from every delivery report."""
 
-    def __init__(self, log: Log, broker: BrokerClock, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, log: Log, broker: BrokerClock, clock: Callable[[], float], mint: Mint
+    ) -> None:
+        self.mint = mint
         self._log = log
         self._broker = broker
         self._clock = clock
@@ -137,16 +157,6 @@ class Outgoing:
             return False
         self._broker.report(place.append_ms, self._clock())
         return True
-
-
-def new_event_id() -> str:
-    """A fresh identity for an event of ours."""
-    return str(uuid.uuid4())
-
-
-def started_at_ms() -> int:
-    """The worker's own clock, for metering only."""
-    return time.time_ns() // 1_000_000
 
 
 def describe(error: BaseException) -> str:

@@ -20,6 +20,7 @@ FIRST_TEXT_SECONDS: Final = Histogram(
     "From the grant to the first text in the stream.",
     buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15),
 )
+PAUSED: Final = Gauge("milena_worker_paused", "Answers that wait at MILENA_INFERENCE_PAUSE_AT.")
 APPENDS: Final = Counter("milena_worker_appends_total", "Appends by their answer.", ["code"])
 ENDS: Final = Counter("milena_worker_ends_total", "Epochs by how they ended.", ["reason"])
 RESIDUAL_TOKENS: Final = Histogram(

@@ -1,8 +1,11 @@
 """Settings of a worker: `MILENA_INFERENCE_…` and its share of `MILENA_PROCESS_…`."""
 
+from typing import Literal
+
 import msgspec
 
 from connectors.store.rows import TEXT_BYTES_MAX
+from topics.errors import SettingsError
 
 
 class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,10 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """UTF-8 bytes of one answer: a longer one ends there with `length`, so that a row can hold it."""
     ending_max: int = 256
     """Answers computed but not yet stored and told; at this many nothing new is claimed."""
+    pause_at: Literal["", "row", "finished"] = ""
+    """For tests of kills, refused outside `local`: each answer waits `pause_s` before its row is
+    written, or before `Finished` is told, and says so in the log and a gauge."""
+    pause_s: float = 5.0
 
     def __post_init__(self) -> None:
         if not 20 <= self.flush_ms <= 10_000:
@@ -41,5 +48,15 @@ class InferenceSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("heartbeat_s must be from 0.1 to 3: a lease lasts 10")
         if not 1 <= self.answer_bytes_max <= TEXT_BYTES_MAX:
             raise ValueError(f"answer_bytes_max must be from 1 to {TEXT_BYTES_MAX}: a row's bound")
+        if not 0.0 < self.pause_s <= 60.0:
+            raise ValueError("pause_s must be above 0, at most 60")
         if not 0.0 <= self.drain_s <= 300.0:
             raise ValueError("drain_s must be from 0 to 300")
+
+    def refuse_outside(self, local: bool) -> None:
+        """
+        Raises:
+            SettingsError: a setting for tests where people are served.
+        """
+        if self.pause_at and not local:
+            raise SettingsError("MILENA_INFERENCE_PAUSE_AT is for tests on one machine only")

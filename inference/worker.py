@@ -5,7 +5,6 @@ that a small module beside it decides.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from inference.generation import Parts
 from inference.lanes import Lanes
 from inference.life import Life
 from inference.lives import Lives
-from inference.log import Log, Outgoing, describe, new_event_id
+from inference.log import Log, Mint, Outgoing, describe, real_mint
 from inference.numbers import HighestNumber
 from inference.outbox import Pace
 from inference.payloads import Payload, Payloads
@@ -63,6 +62,7 @@ class Outside(msgspec.Struct, frozen=True):
     payloads: Payloads
     results: Results
     clock: Callable[[], float]
+    mint: Mint = msgspec.field(default_factory=real_mint)
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Worker:
         self._name = name
         self._clock = outside.clock
         broker = BrokerClock()
-        self._outgoing = Outgoing(outside.log, broker, outside.clock)
+        self._outgoing = Outgoing(outside.log, broker, outside.clock, outside.mint)
         self._claims = Claims(settings.claim_retry_ms / 1_000)
         self._numbers = HighestNumber()
         self._payloads: dict[Key, asyncio.Task[Payload | None]] = {}
@@ -183,7 +183,7 @@ class Worker:
 
     def _make_life(self) -> Life:
         return Life(
-            f"{self._name}.{secrets.token_hex(4)}",
+            f"{self._name}.{self._outgoing.mint.boot_id()}",
             self._model.pool,
             self._model.slots,
             self._settings.heartbeat_s,
@@ -235,7 +235,9 @@ class Worker:
             incarnation=life.incarnation,
         )
         self._outgoing.tell(
-            RUNS_INBOX, spec.runs_key, RunsInbox(event_id=new_event_id(), body=claim)
+            RUNS_INBOX,
+            spec.runs_key,
+            RunsInbox(event_id=self._outgoing.mint.event_id(), body=claim),
         )
 
     def _claim_again(self) -> None:

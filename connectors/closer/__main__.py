@@ -9,10 +9,10 @@ from typing import Final
 import structlog
 import uvloop
 
-from connectors.closer.process import Closer
+from connectors.closer.process import GROUP, Closer, Join
 from connectors.closer.settings import CloserSettings
 from connectors.errors import Unfit
-from connectors.log import LogProducer
+from connectors.log import LogProducer, LogReader
 from connectors.reach import reached
 from connectors.redis.calls import Calls
 from connectors.redis.policy import check_policy
@@ -73,13 +73,19 @@ async def closer() -> None:
         _log.info("closer_started", redis=version)
         pace.serve()
         try:
-            await current[0].run(kafka.bootstrap, process.incarnation_name, stop)
+            await current[0].run(_member(kafka.bootstrap, process.incarnation_name, loop), stop)
         finally:
             await asyncio.to_thread(producer.close, FLUSH_S_MAX)
             await store.close()
     finally:
         await calls.close()
         port.close()
+
+
+def _member(bootstrap: str, static_id: str, loop: asyncio.AbstractEventLoop) -> Join:
+    return lambda deliver, revoked: LogReader.grouped(
+        bootstrap, loop, [CONTROL_STREAMS], GROUP, static_id, deliver, revoked
+    )
 
 
 def main() -> int:

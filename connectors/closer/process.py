@@ -6,9 +6,10 @@ or dropped and counted; it never holds up another generation.
 
 import asyncio
 import random
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
+import msgspec
 import structlog
 
 from connectors.closer import metrics
@@ -17,7 +18,7 @@ from connectors.closer.lanes import Lanes
 from connectors.closer.low_water import LowWater, Place
 from connectors.closer.settings import CloserSettings
 from connectors.errors import RedisAway, StoreUnavailable, Unfit
-from connectors.log import LogProducer, LogReader, Record
+from connectors.log import Appended, Record
 from connectors.redis.calls import Calls
 from connectors.redis.closer import StreamCloser
 from connectors.redis.policy import check_policy
@@ -25,8 +26,9 @@ from connectors.store.store import Store
 from schemas.generated.types import RunsInbox, StreamControl
 from topics import wire
 from topics.errors import InvalidRecord, LogUnavailable, MilenaError, NotSupported
-from topics.registry import CONTROL_STREAMS, RUNS_INBOX
+from topics.registry import RUNS_INBOX
 from topics.runtime.clock import wall_ms
+from topics.topic import Topic
 
 GROUP: Final = "milena-closer"
 FINISH_S_MAX: Final = 5.0
@@ -38,12 +40,50 @@ _AGAIN: Final = (RedisAway, StoreUnavailable, LogUnavailable, StreamMoved)
 _log = structlog.get_logger()
 
 
+class Producer(Protocol):
+    """What is used of `connectors.log.LogProducer`."""
+
+    def send(self, topic: Topic, key: str, value: msgspec.Struct) -> "asyncio.Future[Appended]":
+        """Ends with the record's place, or with LogUnavailable."""
+
+
+class Reader(Protocol):
+    """What is used of `connectors.log.LogReader`."""
+
+    @property
+    def failed(self) -> str | None: ...
+
+    @property
+    def assignment(self) -> frozenset[Place]: ...
+
+    def commit(self, offsets: Mapping[Place, int]) -> None: ...
+
+    def pause(self, places: list[Place]) -> None: ...
+
+    def resume(self, places: list[Place]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+Join = Callable[[Callable[[list[Record]], None], Callable[[list[Place]], None]], Reader]
+"""(deliver, revoked) -> a member of the closers' group on `control.streams`."""
+
+
 class Closer:
     """One process's work, from reading to commit. Used from one event loop."""
 
     def __init__(
-        self, settings: CloserSettings, calls: Calls, store: Store, producer: LogProducer
+        self,
+        settings: CloserSettings,
+        calls: Calls,
+        store: Store,
+        producer: Producer,
+        *,
+        jitter: Callable[[], float] = random.random,
+        wall_ms: Callable[[], int] = wall_ms,
     ) -> None:
+        self._jitter = jitter
+        self._wall_ms = wall_ms
         self._settings = settings
         self._calls = calls
         self._streams = StreamCloser(calls)
@@ -52,7 +92,7 @@ class Closer:
         self._marks = LowWater()
         self._lanes: Lanes[Record] = Lanes(self._work, settings.in_flight_max, self._stop_with)
         self._paused: list[Place] = []
-        self._reader: LogReader | None = None
+        self._reader: Reader | None = None
         self._missing: dict[str, str] = {"log": "not joined yet"}
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done, with an error, once the process cannot go on."""
@@ -73,17 +113,9 @@ class Closer:
     def fail(self, reason: str) -> None:
         self._stop_with(RuntimeError(reason))
 
-    async def run(self, bootstrap: str, static_id: str, stop: asyncio.Event) -> None:
+    async def run(self, join: Join, stop: asyncio.Event) -> None:
         """Until `stop`; raises what made it impossible to go on."""
-        self._reader = LogReader.grouped(
-            bootstrap,
-            asyncio.get_running_loop(),
-            [CONTROL_STREAMS],
-            GROUP,
-            static_id,
-            self.deliver,
-            self.revoked,
-        )
+        self._reader = join(self.deliver, self.revoked)
         stopped = asyncio.create_task(stop.wait())
         beside = [asyncio.create_task(self._commit()), asyncio.create_task(self._look())]
         try:
@@ -161,7 +193,7 @@ class Closer:
             kind = type(order.body).__name__
             outcome = await self._try(order, kind)
             metrics.ORDERS.labels(kind, outcome).inc()
-            metrics.LAG.labels(kind).observe(max(0, wall_ms() - record.append_ms) / 1_000)
+            metrics.LAG.labels(kind).observe(max(0, self._wall_ms() - record.append_ms) / 1_000)
         self._marks.done((record.topic, record.partition), record.offset)
 
     async def _try(self, order: StreamControl, kind: str) -> str:
@@ -180,7 +212,7 @@ class Closer:
             except MilenaError as error:  # refused by Redis or the store: no try would help
                 self._dropped(order, kind, error)
                 return "refused"
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(pause_s * (0.5 + self._jitter() / 2))
             pause_s = min(2 * pause_s, self._settings.pause_s_max)
         raise AssertionError("the last try returns")
 
