@@ -1,0 +1,166 @@
+"""What clients were told and saw, and what must be true of it whatever happened.
+
+Owns one record per reading: a client's text of one generation over all its connections. Each step is
+judged as it is seen; `unread`, `compare` and `agree` judge the end.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from connectors.redis.layout import TERMINALS, EntryId, parse_id
+from connectors.sse import Event
+from connectors.store import Result
+from tests.simulation.loop import Process
+from tests.simulation.oracle import Broken
+
+PREFIX: Final = "generation."
+STATUS: Final = {
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "stopped": "stopped",
+    "error": "failed",
+}
+
+
+class Reading:
+    """One client's text of one generation."""
+
+    def __init__(self, client: Process, user: str, generation_id: str) -> None:
+        self._client = client
+        self.user = user
+        self.generation_id = generation_id
+        self.text = ""
+        self.last: EntryId | None = None
+        """Id of the last event that had one: where a reconnect begins."""
+        self.terminal: tuple[str, dict[str, Any]] | None = None
+        self.gave_up = False
+        self._whole = True
+        """True where the next event must follow the last one."""
+        self.events = 0
+
+    @property
+    def waits(self) -> bool:
+        """Somebody still wants its end."""
+        return self.terminal is None and not self.gave_up and self._client.alive
+
+    def take(self, event: Event) -> None:
+        """One event as the client got it.
+
+        Raises:
+            Broken: it breaks the order of its stream.
+        """
+        if not event.event.startswith(PREFIX):
+            raise Broken(f"I4: {self}: a foreign event {event.event}")
+        name, body = event.event.removeprefix(PREFIX), msgspec.json.decode(event.data)
+        self.events += 1
+        if body.get("generation_id") != self.generation_id:
+            raise Broken(f"I8: {self}: an event of {body.get('generation_id')}")
+        if self.terminal is not None:
+            raise Broken(f"I2: {self}: {name} behind the terminal {self.terminal[0]}")
+        place = parse_id(event.id) if event.id else None
+        if place is not None and place != self.last:
+            self._follow(name, place)
+        self._render(name, body)
+        if name in TERMINALS:
+            self.terminal = (name, body)
+
+    def _follow(self, name: str, place: EntryId) -> None:
+        last = self.last
+        if last is not None and place < last and self._whole:
+            raise Broken(f"I4: {self}: {place} behind {last}")
+        gap_free = last is None or (place[1] == last[1] + 1 and place[0] >= last[0])
+        if self._whole and name != "snapshot" and not gap_free:
+            raise Broken(f"I4: {self}: {name} {place} does not follow {last}")
+        self._whole = True
+        self.last = place
+
+    def _render(self, name: str, body: dict[str, Any]) -> None:
+        match name:
+            case "text.delta":
+                if body["offset"] != len(self.text):
+                    raise Broken(f"I4: {self}: text at {body['offset']}, shown {len(self.text)}")
+                self.text += body["delta"]
+            case "snapshot":
+                self.text = body["text"]
+                self._whole = False  # it replaces all before it: anything may follow
+            case "reset":
+                self.text = self.text[: body["offset"]]
+
+    def __str__(self) -> str:
+        return f"{self._client.name} reads {self.generation_id}"
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """An answer that came in one piece."""
+
+    generation_id: str
+    status: str
+    text: str
+
+
+class History:
+    """Of all clients, over all their lives."""
+
+    def __init__(self, mark: Callable[[str], None]) -> None:
+        self._mark = mark
+        self.readings: list[Reading] = []
+        self.wholes: list[Whole] = []
+        self._owner: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        """Generation -> the only text that its script can make."""
+
+    def accepted(self, generation_id: str, user: str, said: str) -> None:
+        """A client holds the id of an accepted request."""
+        if self._owner.setdefault(generation_id, user) != user:
+            raise Broken(f"I8: {generation_id} given to {user}, is of {self._owner[generation_id]}")
+        self._said.setdefault(generation_id, said)
+
+    def reading(self, client: Process, user: str, generation_id: str) -> Reading:
+        reading = Reading(client, user, generation_id)
+        self.readings.append(reading)
+        return reading
+
+    def whole(self, generation_id: str, status: str, text: str) -> None:
+        self.wholes.append(Whole(generation_id, status, text))
+
+    def unread(self) -> str | None:
+        """The first reading that still waits for its end (I7)."""
+        return next((f"{one} has no end" for one in self.readings if one.waits), None)
+
+    def compare(self, row_of: Callable[[str], Result | None]) -> None:
+        """Every ended reading shows the stored text and end; all of them say the same.
+
+        Raises:
+            Broken: one does not.
+        """
+        for reading in self.readings:
+            if reading.terminal is not None:
+                status = STATUS[reading.terminal[0]]
+                self._agrees(str(reading), reading.generation_id, status, reading.text, row_of)
+        for whole in self.wholes:
+            self._agrees("a document", whole.generation_id, whole.status, whole.text, row_of)
+
+    def _agrees(
+        self,
+        who: str,
+        generation_id: str,
+        status: str,
+        text: str,
+        row_of: Callable[[str], Result | None],
+    ) -> None:
+        row = row_of(generation_id)
+        if row is None or not row.ended:
+            raise Broken(f"I1: {who}: ended as {status}, and no row says so")
+        if (row.status.value, row.text) != (status, text):
+            raise Broken(
+                f"I4: {who}: ended as {status} with {len(text)} characters, "
+                f"stored {row.status.value} with {len(row.text)}"
+            )
+        said = self._said.get(generation_id)
+        if said is not None and not said.startswith(text):
+            raise Broken(f"I4: {who}: a text that its script never said")
+        if said is not None and status == "completed" and text != said:
+            raise Broken(f"I4: {who}: completed with {len(text)} of {len(said)} characters")
+        self._mark(f"read to the end: {status}")
