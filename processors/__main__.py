@@ -1,7 +1,8 @@
 """`python -m processors <machine>`: runs one machine until SIGTERM. Owns its start, health and end.
 
-Exit codes: 0 after SIGTERM, 2 for bad settings or topics, 70 where only a restart helps (a failed send,
-a crashed agent, a recovery past its deadline).
+Exit codes: 0 after SIGTERM; 2 for bad settings, topics or a past that is not ours; 70 where only a restart
+helps (a failed send, a crashed agent, a start past its deadline); 75 where its partitions may be another's
+or its offset stands still.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import structlog
 import uvloop
@@ -21,37 +22,42 @@ from topics.registry import CHANGELOGS, DEAD_LETTERS
 from topics.runtime import logs, pace, settings
 from topics.runtime.clock import wall_ms
 from topics.runtime.operator import OperatorPort
-from topics.topology import check, topic_id
+from topics.topology import check
+
+if TYPE_CHECKING:
+    from processors.transport.tenure import Gate
 
 EXIT_REFUSED: Final = 2
 EXIT_RESTART: Final = 70
 STOP_S_MAX: Final = 8.0
 TICK_S: Final = 0.05
+FIRST: Final = asyncio.FIRST_COMPLETED
 _log = structlog.get_logger()
 
 
-def _die(reason: str) -> NoReturn:
-    _log.error("machine ends", reason=reason)
+def _end(reason: str, code: int) -> NoReturn:
+    _log.error("machine ends", reason=reason, code=code)
     sys.stdout.flush()
-    os._exit(EXIT_RESTART)
+    os._exit(code)
 
 
 async def _run(name: str) -> None:
-    from processors.app import make  # Faust is imported after the loop's policy is set
+    # Faust is imported after the loop's policy is set.
+    from processors.app import make
+    from processors.transport.watch import Watch
 
     kafka = settings.read(settings.KafkaSettings, "KAFKA", os.environ)
     process = settings.read(settings.ProcessSettings, "PROCESS", os.environ)
     machine = MACHINES[name](os.environ)
     check(kafka.bootstrap, [machine.inbox, CHANGELOGS[name], DEAD_LETTERS[name]], kafka.local)
-    inbox_id = topic_id(kafka.bootstrap, machine.inbox)
-    whole = asyncio.Event()
     folder = Path(os.environ.get("MILENA_DATA", ".milena")) / "machines" / name
     folder.mkdir(parents=True, exist_ok=True)
-    app, shell = make(machine, kafka, process.incarnation_name, folder, _die, whole.set, inbox_id)
+    app, shell = make(machine, kafka, process.incarnation_name, folder, _end)
+    gate, watch = app.tenure.gate, Watch(app, shell.put_again)
     health = OperatorPort(
         "127.0.0.1",
         process.operator_port,
-        lambda: {} if whole.is_set() and not app.rebalancing else {"table": "recovering"},
+        lambda: {} if gate.is_open else {"table": "recovering"},
     )
     health.start()
     stop = asyncio.Event()
@@ -59,23 +65,23 @@ async def _run(name: str) -> None:
     for sign in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sign, stop.set)
     app.finalize()
-    await asyncio.wait_for(app.start(), process.start_s_max)
     tasks = [
         asyncio.create_task(shell.acknowledge_forever()),
-        asyncio.create_task(_keep_time(shell, whole)),
-        asyncio.create_task(app.wait_until_stopped()),
+        asyncio.create_task(watch.fence_for_ever()),
+        asyncio.create_task(watch.for_ever()),
+        asyncio.create_task(_keep_time(shell, gate)),
+        asyncio.create_task(_start(app)),
     ]
-    try:
-        async with asyncio.timeout(process.start_s_max):
-            await _first(whole, stop)
-    except TimeoutError:
-        _die("recovery passed its deadline")
-    pace.serve()
-    _log.info("machine folds", machine=name, keys=len(shell.deadlines))
     stopping = asyncio.create_task(stop.wait())
-    done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    tasks.append(asyncio.create_task(_bound_closed(gate, process.start_s_max)))
+    await asyncio.wait([stopping, asyncio.create_task(gate.opened()), *tasks], return_when=FIRST)
+    if gate.is_open:
+        pace.serve()
+        _log.info("machine folds", machine=name, keys=len(shell.deadlines))
+    done, _ = await asyncio.wait([stopping, *tasks], return_when=FIRST)
     if stopping not in done:
-        _die("a task of the machine ended by itself")
+        failed = next(iter(done)).exception()
+        _end(f"a task of the machine ended by itself: {type(failed).__name__}", EXIT_RESTART)
     try:
         await asyncio.wait_for(app.stop(), STOP_S_MAX)
     except TimeoutError:
@@ -84,19 +90,28 @@ async def _run(name: str) -> None:
     os._exit(0)
 
 
-async def _keep_time(shell: Shell[Any], whole: asyncio.Event) -> None:
-    await whole.wait()
+async def _start(app: Any) -> None:
+    """Ends only with the app."""
+    await app.start()
+    await app.wait_until_stopped()
+
+
+async def _bound_closed(gate: "Gate", closed_s_max: float) -> None:
+    """Ends a process that is kept from folding for too long: at its start, or between assignments."""
     while True:
-        await shell.append_dues(wall_ms())
-        await shell.forget_ended()
+        try:
+            await asyncio.wait_for(gate.opened(), closed_s_max)
+        except TimeoutError:
+            _end("kept from folding past the deadline", EXIT_RESTART)
+        await gate.closed()
+
+
+async def _keep_time(shell: Shell[Any], gate: "Gate") -> None:
+    while True:
+        async with gate:
+            await shell.append_dues(wall_ms())
+            await shell.forget_ended()
         await asyncio.sleep(TICK_S)
-
-
-async def _first(*events: asyncio.Event) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in events]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
 
 
 def main() -> None:

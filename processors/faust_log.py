@@ -1,15 +1,15 @@
 """The shell's `Log` and `Table` over Faust's producer, consumer and store. Owns no decision."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, MutableMapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
-import faust
 from faust.types import TP
 
 from processors.outgoing import Outgoing
+from processors.places import changelog_partition
 from processors.shell import Sent
-from topics.partition import partition_of
+from processors.transport.app import App
 
 COMMIT_S_MAX = 10.0
 
@@ -17,7 +17,7 @@ COMMIT_S_MAX = 10.0
 class FaustLog:
     """Sends through Faust's producer directly, so that every append can be awaited."""
 
-    def __init__(self, app: faust.App, inbox: str) -> None:
+    def __init__(self, app: App, inbox: str) -> None:
         self._app = app
         self._inbox = inbox
 
@@ -28,13 +28,12 @@ class FaustLog:
             record.value,
             record.partition,
             None,
-            list(record.headers) or None,
+            record.headers or None,
         )
         return future
 
     def committed(self, partition: int) -> int | None:
-        offset: int | None = self._app.consumer._committed_offset.get(TP(self._inbox, partition))
-        return offset
+        return self._app.tenure.offsets.committed_at((self._inbox, partition))
 
     async def commit(self) -> None:
         await asyncio.wait_for(self._app.consumer.commit(), COMMIT_S_MAX)
@@ -56,15 +55,27 @@ class FaustTable(MutableMapping[bytes, bytes]):
         self._table = table
         self._partitions = partitions
 
+    def keep(self, partitions: Collection[int]) -> None:
+        """Forgets all keys of other partitions."""
+        store = self._table.data
+        for key in [key for key, at in store._key_partition.items() if at not in partitions]:
+            del self[key]
+
+    def fill(self, partition: int, rows: Mapping[bytes, bytes]) -> None:
+        """The whole of one partition, whose keys were forgotten before."""
+        store = self._table.data
+        store.data.update(rows)
+        store._key_partition.update(dict.fromkeys(rows, partition))
+
     def __getitem__(self, key: bytes) -> bytes:
         value: bytes = self._table.data.data[key]
         return value
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         store = self._table.data
+        if key not in store.data:
+            store._key_partition[key] = changelog_partition(key, self._partitions)
         store.data[key] = value
-        # Faust drops a partition's keys by this map once the partition is given up.
-        store._key_partition[key] = partition_of(key.decode(), self._partitions)
 
     def __delitem__(self, key: bytes) -> None:
         store = self._table.data

@@ -24,6 +24,27 @@ _STATE = Histogram(
 )
 _READY = Gauge("milena_machine_ready", "1 while the machine folds", ["machine"])
 
+_RECOVERY = Gauge("milena_machine_recovery_seconds", "Length of the last recovery", ["machine"])
+_AGE = Gauge(
+    "milena_machine_committed_age_seconds",
+    "For how long the slowest partition's committed offset stands still under lag",
+    ["machine"],
+)
+_LAG = Gauge("milena_machine_lag", "Records of the inbox not yet committed", ["machine"])
+_STRANGERS = Counter(
+    "milena_machine_strangers_total", "Changelog records that somebody else wrote", ["machine"]
+)
+
+
+class TransportMetrics:
+    """What a machine's transport tells."""
+
+    def __init__(self, machine: str) -> None:
+        self.recovery_seconds = _RECOVERY.labels(machine)
+        self.committed_age_seconds = _AGE.labels(machine)
+        self.lag = _LAG.labels(machine)
+        self.strangers = _STRANGERS.labels(machine)
+
 
 class MachineMetrics:
     """The metrics of one machine."""
