@@ -29,3 +29,13 @@ def addresses(settings: StackSettings, *, with_registry: bool = True) -> dict[st
         "MILENA_STORE_KEYSPACE": KEYSPACE,
         "MILENA_REGISTRY_URL": registry,
     }
+
+
+def through_proxies(settings: StackSettings) -> dict[str, str]:
+    """The same three, each behind the proxy that stands before it."""
+    ports = settings.proxied_ports
+    return {
+        "MILENA_KAFKA_BOOTSTRAP": f"{HOST}:{ports.kafka}",
+        "MILENA_REDIS_URL": f"redis://{HOST}:{ports.redis}/0",
+        "MILENA_STORE_PORT": str(ports.cassandra),
+    }

@@ -30,9 +30,9 @@ PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller}
-listeners=CLIENT://{host}:{port},CONTROLLER://{host}:{controller}
-advertised.listeners=CLIENT://{host}:{port}
-listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=CLIENT://{host}:{port}{behind},CONTROLLER://{host}:{controller}
+advertised.listeners=CLIENT://{host}:{port}{proxied}
+listener.security.protocol.map=CLIENT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=CLIENT
 controller.listener.names=CONTROLLER
 log.dirs={logs}
@@ -69,10 +69,14 @@ rootLogger.appenderRef.console.ref=console
 
 
 def server_properties(settings: StackSettings) -> str:
-    """The broker's configuration."""
+    """The broker's configuration. Who comes in by a proxy is sent back to the proxy: a broker tells its
+    clients where to go on, and a second listener tells another place."""
+    ports, proxied = settings.proxied_ports, bool(settings.proxied)
     return PROPERTIES.format(
         host=HOST,
         port=settings.ports.kafka,
+        behind=f",PROXIED://{HOST}:{ports.kafka_behind}" if proxied else "",
+        proxied=f",PROXIED://{HOST}:{ports.kafka}" if proxied else "",
         controller=settings.ports.kafka_controller,
         logs=settings.data / "kafka" / "log",
     )

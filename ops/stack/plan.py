@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ops.stack import cassandra, kafka, redis, registry
-from ops.stack.addresses import addresses
+from ops.stack.addresses import addresses, through_proxies
 from ops.stack.files import secret_file
 from ops.stack.part import Part
 from ops.stack.probes import http_ok
@@ -71,20 +71,25 @@ def milena(settings: StackSettings, *, with_registry: bool) -> list[Part]:
         sync_step = _step("schemas", sync, common, after=("registry",), critical=False)
         parts.append(msgspec.structs.replace(sync_step, refuses=(REGISTRY_MISMATCH,)))
     base = settings.port_base
+
+    def told(name: str) -> Mapping[str, str]:
+        return {**common, **through_proxies(settings)} if name in settings.proxied else common
+
     for name, port in MACHINE_PORTS.items():
-        module = ("processors", name)
-        parts.append(_process(name, f"{name}-0", module, common, base + port, after=("topics",)))
+        module, env = ("processors", name), told(name)
+        parts.append(_process(name, f"{name}-0", module, env, base + port, after=("topics",)))
     ready = ("topics", "store", "redis")
-    closer = ("connectors.closer",)
-    parts.append(_process("closer", "closer-0", closer, common, base + CLOSER_PORT, after=ready))
+    closer, env = ("connectors.closer",), told("closer")
+    parts.append(_process("closer", "closer-0", closer, env, base + CLOSER_PORT, after=ready))
     for pool, port in POOL_PORTS.items():
         if pool == "scripted" and not settings.scripted:
             continue
         worker = ("inference", "--pool", pool)
         name = f"worker-{pool}"
-        parts.append(_process(name, f"{pool}-0", worker, common, base + port, after=ready))
+        env = told(name)
+        parts.append(_process(name, f"{pool}-0", worker, env, base + port, after=ready))
     operator = settings.ports.edge_operator
-    drained = {**common, "MILENA_EDGE_DRAIN_S": str(EDGE_DRAIN_S)}
+    drained = {**told("edge"), "MILENA_EDGE_DRAIN_S": str(EDGE_DRAIN_S)}
     edge = _process(
         "edge", "edge-0", ("edge",), drained, operator, after=ready, stop_s_max=EDGE_STOP_S_MAX
     )

@@ -28,6 +28,8 @@ PORT_OFFSETS = {
     "registry_management": 16,
 }
 PORT_OFFSET_MAX = 40
+# The broker's second listener, and where a fault proxy stands before each of the three.
+PROXIED_OFFSETS = {"kafka_behind": 33, "kafka": 34, "redis": 35, "cassandra": 36}
 
 Port = Annotated[int, Meta(ge=1024, le=65535)]
 
@@ -42,6 +44,9 @@ class StackSection(msgspec.Struct, frozen=True, kw_only=True):
     cache: str = "~/.cache/milena/stack"
     parts: str = ""
     """Names with commas between them; empty means every part."""
+    proxied: str = ""
+    """Those of our processes that reach Kafka, Redis and the store through proxies. Whoever sets this
+    runs them (`milena drill` does); names with commas between them."""
     redis_memory_mb: Annotated[int, Meta(ge=16, le=65536)] = 512
     kafka_port: Port | None = None
     kafka_controller_port: Port | None = None
@@ -76,6 +81,15 @@ class Ports(msgspec.Struct, frozen=True):
     registry_management: int
 
 
+class ProxiedPorts(msgspec.Struct, frozen=True):
+    """Where proxies listen, and the broker's listener that leads back through its own."""
+
+    kafka_behind: int
+    kafka: int
+    redis: int
+    cassandra: int
+
+
 class StackSettings(msgspec.Struct, frozen=True):
     """Everything the stack is told from outside. Paths are absolute."""
 
@@ -87,6 +101,12 @@ class StackSettings(msgspec.Struct, frozen=True):
     """Only these parts; empty means all."""
     scripted: bool
     redis_memory_mb: int
+    proxied: tuple[str, ...] = ()
+    """Our processes behind proxies; none on a stack that serves people."""
+
+    @property
+    def proxied_ports(self) -> ProxiedPorts:
+        return ProxiedPorts(**{n: self.port_base + o for n, o in PROXIED_OFFSETS.items()})
 
     @property
     def logs(self) -> Path:
@@ -123,10 +143,15 @@ def read_settings(env: Mapping[str, str]) -> StackSettings:
         cache=Path(stack.cache).expanduser().absolute(),
         port_base=given.port_base,
         ports=Ports(**ports),
-        parts=tuple(part.strip() for part in stack.parts.split(",") if part.strip()),
+        parts=_names(stack.parts),
         scripted=given.scripted,
         redis_memory_mb=stack.redis_memory_mb,
+        proxied=_names(stack.proxied),
     )
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 def _globals(env: Mapping[str, str]) -> GlobalSection:
