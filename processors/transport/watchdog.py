@@ -25,10 +25,8 @@ class Watchdog:
         """Seconds for which the slowest partition has stood still under lag; 0 where all move."""
         since = {}
         for partition, (committed, lag) in standings.items():
-            before = self._since.get(partition)
-            if lag > 0 and before is not None and before[0] == committed:
-                since[partition] = before
-            else:
-                since[partition] = (committed, now_s)
+            if lag > 0:
+                before = self._since.get(partition, (committed, now_s))
+                since[partition] = before if before[0] == committed else (committed, now_s)
         self._since = since
         return max((now_s - at_s for _, at_s in since.values()), default=0.0)
