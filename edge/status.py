@@ -1,7 +1,8 @@
 """What is known of one generation, and who may know it.
 
 Owns the order in which sources are asked: the payload's row (owner), the closer's row (end), the
-runs machine (life), the control hash. A foreign id and an unknown one are the same to the asker.
+runs machine (life), the control hash. Where the payload's row is missing, the hash and the closer's row
+name the owner as well. A foreign id and an unknown one are the same to the asker.
 """
 
 import asyncio
@@ -74,6 +75,14 @@ async def owned(parts: Parts, caller: Caller, generation_id: str) -> Owned:
     live = await live_of(parts, generation_id)
     if live is not None:
         return _of_caller(caller, live.user_id, generation_id, live.runs_key)
+    ended = None
+    if not store_away:
+        try:
+            ended = await ended_row(parts, generation_id)
+        except StoreUnavailable:
+            store_away = True
+    if ended is not None:  # its payload's row was lost; nothing more is asked of runs
+        return _of_caller(caller, ended.user_id, generation_id, "")
     raise ApiError(ErrorCode.HISTORY_UNAVAILABLE if store_away else ErrorCode.NOT_FOUND)
 
 

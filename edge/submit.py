@@ -38,6 +38,11 @@ from topics.models import Model
 from topics.registry import ACCOUNTS_INBOX
 
 PAYLOAD_MARGIN_S: Final = 600
+STORE_AGAIN_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Pauses before a row is written again that only Redis has: a minute in all."""
+WRITES_MAX: Final = 1_000
+BODY_AGAIN_BYTES_MAX: Final = 65_536
+"""Bounds of what waits for the store to come back; what is beyond them is left to Redis."""
 _LANES: Final = {Tier.PAID: Lane.PAID, Tier.OPERATOR: Lane.PAID}
 
 
@@ -186,9 +191,10 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
         body=body,
         created_at_ms=parts.mint.wall_ms(),
     )
+    in_store = asyncio.create_task(_in_store(parts, row))
     waiting: set[asyncio.Task[PutCode]] = {
         asyncio.create_task(_in_redis(parts, asked.generation_id, body, ttl_s)),
-        asyncio.create_task(_in_store(parts, row)),
+        in_store,
     }
     until_s = parts.mint.now_s() + parts.settings.payload_ms_max / 1_000
     while waiting:
@@ -201,6 +207,8 @@ async def _keep_payload(parts: Parts, asked: Asked) -> None:
             break  # the store could keep the text, but nobody could be shown an answer
         if PutCode.OK in codes:
             _let_go_on(parts, waiting)
+            if in_store not in done or in_store.result() is not PutCode.OK:
+                _write_again(parts, row, in_store)
             return
         if not done:
             break
@@ -213,6 +221,22 @@ def _let_go_on(parts: Parts, writes: set[asyncio.Task[PutCode]]) -> None:
     parts.writes.update(writes)
     for task in writes:
         task.add_done_callback(parts.writes.discard)
+
+
+def _write_again(parts: Parts, row: Payload, first: "asyncio.Task[PutCode]") -> None:
+    if len(parts.writes) < WRITES_MAX and len(row.body) <= BODY_AGAIN_BYTES_MAX:
+        _let_go_on(parts, {asyncio.create_task(_until_stored(parts, row, first))})
+
+
+async def _until_stored(parts: Parts, row: Payload, first: "asyncio.Task[PutCode]") -> PutCode:
+    """The row says whose the generation is: without it nobody finds it once Redis forgets."""
+    code = await first
+    for pause_s in STORE_AGAIN_S:
+        if code is PutCode.OK:
+            break
+        await asyncio.sleep(pause_s)
+        code = await _in_store(parts, row)
+    return code
 
 
 async def _in_redis(parts: Parts, generation_id: str, body: bytes, ttl_s: int) -> PutCode:

@@ -66,7 +66,7 @@ def plan(
     text = fit_text(text)
     missing = ended.keep_row and not _is_workers(row, ended)
     first = _first_sequence(ended, shown)
-    terminal = first + 1 if _needs_snapshot(shown, text) else first
+    terminal = first + 1 if _needs_snapshot(ended, shown, text) else first
     made = _row(generation_id, ended, text, format_id(ended.closing_epoch, terminal))
     return Plan(made, True, _closing(number, ended, shown, made), missing)
 
@@ -113,9 +113,12 @@ def _text(ended: Ended, shown: Shown | None, row: Result | None) -> str | None:
     return shown.text
 
 
-def _needs_snapshot(shown: Shown | None, text: str) -> bool:
+def _needs_snapshot(ended: Ended, shown: Shown | None, text: str) -> bool:
+    """Where a reader may have another text than the one that is kept."""
     if shown is None:
         return bool(text)
+    if not shown.exists and ended.text_epoch > 0:
+        return True  # readers may have text of a stream that is lost
     return shown.text != text or not shown.whole
 
 
@@ -155,7 +158,7 @@ def _closing(number: int, ended: Ended, shown: Shown | None, row: Result) -> Clo
     if shown is None:
         return None
     _, terminal = parse_id(row.terminal_id or format_id(row.epoch, _first_sequence(ended, shown)))
-    snapshot = _needs_snapshot(shown, row.text)
+    snapshot = _needs_snapshot(ended, shown, row.text)
     return Closing(
         epoch=ended.closing_epoch,
         number=number,

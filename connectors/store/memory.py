@@ -65,7 +65,15 @@ class MemoryStore:
         await self._ask("put_payload", write)
 
     async def payload(self, generation_id: str) -> Payload | None:
-        return await self._ask("payload", lambda: self._living(self._payloads.get(generation_id)))
+        return await self._ask("payload", lambda: self.kept_payload(generation_id))
+
+    def kept_payload(self, generation_id: str) -> Payload | None:
+        """What a test may look at whatever befalls the store."""
+        return self._living(self._payloads.get(generation_id))
+
+    def forget_payload(self, generation_id: str) -> None:
+        """As if its write had been lost."""
+        del self._payloads[generation_id]
 
     async def put_result(self, row: Result, phase: RowPhase) -> None:
         check_size(row.text)

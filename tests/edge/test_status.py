@@ -17,7 +17,7 @@ from schemas.generated.types import (
     Terminal,
     Usage,
 )
-from tests.edge.client import ask, question
+from tests.edge.client import BEN, ask, question
 from tests.edge.machines import MESSAGES, NOW_MS, RESET_MS, SLOTS, status, unknown
 from tests.edge.world import World
 from topics.registry import RUNS_INBOX
@@ -290,3 +290,21 @@ async def test_a_bound_refusal_whose_window_is_over(world: World) -> None:
     )
     assert response.status_code == 429
     assert "retry-after" not in response.headers
+
+
+async def test_an_ended_one_is_found_by_its_own_row_where_the_payload_s_was_lost(
+    world: World,
+) -> None:
+    generation_id = await started(world)
+    await world.whole(generation_id, "all")
+    world.store.forget_payload(generation_id)
+    await world.reader._calls.command("DEL", f"ctl:{{{generation_id}}}")
+    await world.reader._calls.command("DEL", f"gen:{{{generation_id}}}")
+    assert (await look(world, generation_id)).json()["status"] == "completed"
+    path = f"/v1/generations/{generation_id}/stream"
+    read = await world.client.get(path, headers=world.headers())
+    assert '"text":"all"' in read.text
+    assert (await stop(world, generation_id)).json() == {"status": "completed"}
+    for url in (path, f"/v1/generations/{generation_id}"):
+        foreign = await world.client.get(url, headers=world.headers(BEN))
+        assert foreign.status_code == 404

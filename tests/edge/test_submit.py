@@ -36,6 +36,40 @@ async def test_one_place_for_the_text_is_enough(world: World) -> None:
     assert not world.parts.hub._feeds
 
 
+async def test_a_row_that_only_redis_has_is_written_once_the_store_is_back(world: World) -> None:
+    async with ask(world, question(), idempotency="warm"):
+        pass
+    world.store.away = True
+    async with ask(world, question(), idempotency="one") as stream:
+        generation_id = stream.generation_id
+    assert world.parts.writes
+    world.store.away = False
+    async with asyncio.timeout(5):
+        while await world.store.payload(generation_id) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    async with asyncio.timeout(5):
+        while world.parts.writes:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_what_is_written_again_is_bounded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ask(world, question(), idempotency="warm"):
+        pass
+    monkeypatch.setattr("edge.submit.WRITES_MAX", 2)
+    world.store.away = True
+    for number in range(4):
+        async with ask(world, question(), idempotency=f"one-{number}") as stream:
+            assert stream.response.status_code == 200
+    assert len(world.parts.writes) == 2
+    monkeypatch.setattr("edge.submit.BODY_AGAIN_BYTES_MAX", 10)
+    monkeypatch.setattr("edge.submit.WRITES_MAX", 10)
+    async with ask(world, question(), idempotency="large"):
+        pass
+    assert len(world.parts.writes) == 2
+
+
 async def test_a_full_redis_takes_no_new_work(world: World) -> None:
     async def full(*_: Any) -> PutCode:
         return PutCode.FULL

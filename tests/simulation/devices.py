@@ -21,7 +21,6 @@ SILENCE_S_MAX: Final = 20.0
 """An edge says something every 15 s; a client takes a longer silence for a break."""
 TRIES_MAX: Final = 5
 KEYS: Final = 12
-GONE: Final = {"result_unavailable", "not_found"}
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -205,6 +204,7 @@ class Device:
             headers["last-event-id"] = f"{reading.last[0]}-{reading.last[1]}"
             self._trace.mark("came back with an id")
         path = f"/v1/generations/{reading.generation_id}/stream"
+        known = self._history.known(reading.generation_id)
         exchange = self._request("GET", path, headers)
         async with asyncio.timeout(SILENCE_S_MAX):
             head = await exchange.head()
@@ -212,7 +212,9 @@ class Device:
                 return exchange
             answer = await self._answered(exchange, head)
         self._trace.mark(f"told {answer.status} {answer.code} while reading")
-        if answer.code in GONE:
+        if answer.code == "not_found":
+            self._history.not_found(reading, known)
+        elif answer.code == "result_unavailable":
             raise AssertionError(f"I1: {reading}: {answer.code} of an accepted request")
         return None
 

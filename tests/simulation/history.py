@@ -101,10 +101,12 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 class History:
-    """Of all clients, over all their lives."""
+    """Of all clients, over all their lives. `known`: the store has the
+    owner of a generation."""
 
-    def __init__(self, mark: Callable[[str], None]) -> None:
+    def __init__(self, mark: Callable[[str], None], known: Callable[[str], bool]) -> None:
         self._mark = mark
+        self.known = known
         self.readings: list[Reading] = []
         self.wholes: list[Whole] = []
         self._owner: dict[str, str] = {}
@@ -116,6 +118,16 @@ class History:
         if self._owner.setdefault(generation_id, user) != user:
             raise Broken(f"I8: {generation_id} given to {user}, is of {self._owner[generation_id]}")
         self._said.setdefault(generation_id, said)
+
+    def not_found(self, reading: Reading, known: bool) -> None:
+        """A client was told that nobody knows what it was given; `known` when it asked.
+
+        Raises:
+            Broken: somebody does.
+        """
+        if known:
+            raise Broken(f"I1: {reading}: not found, and it is there")
+        self._mark("nobody knew an accepted request for a while")
 
     def reading(self, client: Process, user: str, generation_id: str) -> Reading:
         reading = Reading(client, user, generation_id)

@@ -42,7 +42,7 @@ class WholeWorld(World):
         self.redis = SimulatedRedis(self.loop, self._rng("redis"), self.trace)
         self.store = SimulatedStore(self.loop, self._rng("store"), self.trace)
         self.doors = Doors(self.loop, self._rng("doors"))
-        self.history = History(self.trace.mark)
+        self.history = History(self.trace.mark, self._known)
         self._devices = [
             Unit(self.loop, self._rng(f"unit device-{at}"), self.trace, f"device-{at}", main)
             for at in range(DEVICES)
@@ -105,6 +105,13 @@ class WholeWorld(World):
             await device.ask_forever(self.plan.ask_pause_s, self.plan.work_s)
 
         return main
+
+    def _known(self, generation_id: str) -> bool:
+        """Whether the store knows whose it is; Redis may forget at any moment."""
+        row = self.store.store.kept_result(generation_id)
+        return self.store.store.kept_payload(generation_id) is not None or (
+            row is not None and row.ended
+        )
 
     # --- the course of a run
 

@@ -122,6 +122,16 @@ def test_a_stream_that_is_gone_begins_at_a_number_nobody_used() -> None:
     assert made.closing.terminal_sequence == 2_000_001
 
 
+def test_a_stream_that_is_gone_takes_back_what_readers_may_have() -> None:
+    """The text was only in the stream: nobody has it any more, so nobody may go on showing it."""
+    event = ended(terminal=Terminal.FAILED, finish_reason=FinishReason.BACKEND_DEAD, keep_row=False)
+    made = planned(event, NOTHING, None)
+    assert made.row.text == ""
+    assert made.closing is not None
+    assert made.closing.snapshot_sequence == made.closing.terminal_sequence - 1
+    assert json.loads(made.closing.snapshot_data) == {"text": ""}
+
+
 def test_never_granted_is_numbered_from_one_without_text() -> None:
     event = ended(
         terminal=Terminal.CANCELLED,
