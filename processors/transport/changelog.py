@@ -79,10 +79,12 @@ def read(
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
             "check.crcs": True,
+            "fetch.wait.max.ms": 50,  # an end is told when a fetch finds nothing more
             "log_level": 2,
         }
     )
     try:
+        consumer.list_topics(topic, ASK_S_MAX)  # leaders not known yet would be asked for in 500 ms
         consumer.assign([_start(topic, one, spans[one][0]) for one in waited])
         while waited and not stop.is_set():
             if time.monotonic() > deadline_s:

@@ -109,15 +109,16 @@ class ConsumerThread(stock.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def _begin(self) -> dict[TP, int | None]:
         consumer = self._ensure_consumer()
-        found: dict[TP, int | None] = {}
-        for tp in consumer.assignment():
-            committed: int | None = await consumer.committed(tp)
-            found[TP(*tp)] = committed
-            if committed is None:
-                await consumer.seek_to_beginning(tp)
-            else:
-                consumer.seek(tp, committed)
-        return found
+        places = [*consumer.assignment()]
+        committed = await asyncio.gather(*map(consumer.committed, places))
+        found = dict(zip(places, committed, strict=True))
+        for tp, offset in found.items():
+            if offset is not None:
+                consumer.seek(tp, offset)
+        fresh = [tp for tp, offset in found.items() if offset is None]
+        if fresh:
+            await consumer.seek_to_beginning(*fresh)
+        return {TP(*tp): offset for tp, offset in found.items()}
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """False where the group did not take them: they are offered again, or belong to another."""
