@@ -158,10 +158,14 @@ class Hub:
         for feed in [*self._feeds.values()]:
             for reader in [*feed.readers]:
                 self._look_after(feed, reader, now_s, tick_s)
-            if not feed.ended and now_s - feed.news_at_s >= bounds.silence_s_max:
+            silent = not feed.ended and now_s - feed.news_at_s >= bounds.silence_s_max
+            if silent:
                 feed.news_at_s = now_s
                 self._start(feed.generation_id, "check", feed.check)
-            if asking and feed.readers and (feed.lost or (away and not feed.ended)):
+            # A silence is asked about in the store as well: a control hash that was made anew after
+            # a loss may say that an ended generation runs.
+            lost = asking and (feed.lost or (away and not feed.ended))
+            if feed.readers and (lost or silent):
                 self._start(feed.generation_id, "store", partial(self._ask_store, feed))
 
     async def close(self) -> None:

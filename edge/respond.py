@@ -83,7 +83,7 @@ async def known_answer(parts: Parts, request: Request, asked: Asked, known: Know
             details={**told, "status": word},
             headers=tuple(headers),
         )
-    source = await open_source(parts, asked.caller, own, Resume())
+    source = await _known_source(parts, asked, own, running=repeated.running)
     if asked.request.stream:
         return stream_answer(parts, own, source, headers)
     if isinstance(source, Attached):
@@ -91,6 +91,26 @@ async def known_answer(parts: Parts, request: Request, asked: Asked, known: Know
         return await _collected(parts, request, source.reader, own.generation_id, model, headers)
     assert not isinstance(source, Over), "without a resume id nothing is over"
     return _row_answer(source.row, headers)
+
+
+async def _known_source(parts: Parts, asked: Asked, own: Owned, *, running: bool) -> Source:
+    """Where the answer of a used key comes from. To a POST nothing is "not found": accounts knows the
+    key, and what runs does not know has not come there yet, was refused for coming late, or is forgotten.
+
+    Raises:
+        ApiError: generation_in_progress, asked again it is decided afresh or found;
+            result_unavailable; as `open_source` for all else.
+    """
+    try:
+        return await open_source(parts, asked.caller, own, Resume())
+    except ApiError as error:
+        if error.code is not ErrorCode.NOT_FOUND:
+            raise
+    code = ErrorCode.GENERATION_IN_PROGRESS if running else ErrorCode.RESULT_UNAVAILABLE
+    told = {"generation_id": own.generation_id}
+    if running:
+        told["status"] = "running"
+    raise ApiError(code, details=told, headers=(_generation(own.generation_id),))
 
 
 async def resumed_answer(parts: Parts, caller: Caller, own: Owned, resume: Resume) -> Response:

@@ -24,11 +24,14 @@ def append(keys: Keyspace, names: Sequence[str], given: Sequence[bytes]) -> Answ
         return [b"FENCED"]
     entry_id = (int(epoch), int(sequence))
     there = keys.stream(stream)
-    missing = there is None and sequence != b"1" and event != b"snapshot"
+    goes_on = sequence != b"1" and event != b"snapshot"
+    missing = there is None and goes_on
     added = keys.add(stream, entry_id, (b"e", event, b"d", data))
     if not added and (there is None or there.entries.get(entry_id) != (b"e", event, b"d", data)):
         newer = there is not None and there.top is not None and there.top[0] > entry_id[0]
         return [b"FENCED" if newer else b"ORDER"]
+    if not added and there is not None:
+        missing = goes_on and next(iter(there.entries)) == entry_id
     _raise_epoch(keys, control, stands, epoch)
     keys.live_for(stream, int(stands["ttl_ms"]))
     keys.live_for(control, int(stands["ttl_ms"]))

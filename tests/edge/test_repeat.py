@@ -4,13 +4,17 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 
 from edge.settings import EdgeSettings
+from edge.wiring import real_mint
 from schemas.generated.types import Code, Phase, Refused, Repeated, Submit, Terminal
 from tests.edge.client import ask, data, names, question, text_of
-from tests.edge.machines import default_answer, queued, status
+from tests.edge.machines import default_answer, queued, unknown
+from tests.edge.machines import status as status_of
 from tests.edge.world import World
 from topics.registry import RUNS_INBOX
+from topics.topic import Topic
 
 
 def remembers(world: World, **more: Any) -> None:
@@ -58,7 +62,7 @@ async def test_the_status_of_a_running_repeat_is_asked_for(world: World) -> None
         def script(topic: Any, key: str, value: Any) -> Any:
             if isinstance(value.body, Submit):
                 return inner(topic, key, value)
-            return status(value.body.generation_id, Phase.QUEUED)
+            return status_of(value.body.generation_id, Phase.QUEUED)
 
         world.machines.script = script
         again = await world.client.post(
@@ -150,7 +154,7 @@ async def test_when_the_text_has_expired(world: World) -> None:
     def script(topic: Any, key: str, value: Any) -> Any:
         if isinstance(value.body, Submit):
             return inner(topic, key, value)
-        return status(value.body.generation_id, Phase.CLOSED, terminal=Terminal.COMPLETED)
+        return status_of(value.body.generation_id, Phase.CLOSED, terminal=Terminal.COMPLETED)
 
     world.machines.script = script
     again = await world.client.post(
@@ -215,3 +219,25 @@ async def test_more_waiting_than_the_table_takes(world: World) -> None:
         "/v1/generations", json=question(), headers=world.headers(idempotency="k")
     )
     assert response.json()["error"]["code"] == "capacity_exhausted"
+
+
+@pytest.mark.parametrize(
+    ("still_running", "status", "code"),
+    [(True, 409, "generation_in_progress"), (False, 410, "result_unavailable")],
+)
+async def test_a_used_key_is_never_not_found(
+    world: World, still_running: bool, status: int, code: str
+) -> None:
+    """accounts knows the key; runs does not yet, refused it for coming late, or forgot it."""
+    generation_id = real_mint().id("gen")
+
+    def script(topic: Topic, key: str, value: Any) -> Any:
+        if isinstance(value.body, Submit):
+            return Repeated(generation_id=generation_id, same=True, running=still_running)
+        return unknown(generation_id)
+
+    world.machines.script = script
+    headers = world.headers(idempotency="k-1") | {"prefer": "reattach"}
+    response = await world.client.post("/v1/generations", json=question(), headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert response.headers["x-generation-id"] == generation_id

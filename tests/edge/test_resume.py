@@ -7,7 +7,7 @@ import pytest
 from schemas.generated.types import Phase, Terminal
 from tests.edge.client import ANN, Stream, ask, data, names, question, raw_exchange, reread, text_of
 from tests.edge.machines import status, unknown
-from tests.edge.world import World
+from tests.edge.world import World, running
 
 
 async def make(world: World, *texts: str, end: bool = False) -> str:
@@ -190,3 +190,18 @@ async def take_text(stream: Stream, shown: str, deltas: int) -> str:
             shown = shown[: body["offset"]] + body["delta"]
             deltas -= 1
     return shown
+
+
+async def test_an_ended_one_that_redis_takes_for_running_ends_from_the_store(redis: Any) -> None:
+    """After a loss a repeated `Open` makes the control hash anew, also of a generation that ended."""
+    async with running(redis.url, silence_s_max=0.3) as world:
+        async with ask(world, question()) as stream:
+            generation_id = stream.generation_id
+            await world.whole(generation_id, "all")
+            await stream.rest()
+        redis.raw(b"FLUSHALL")
+        await world.open(generation_id)
+        async with reread(world, generation_id) as stream:
+            events = await stream.rest()
+        assert names(events)[-2:] == ["snapshot", "completed"]
+        assert text_of(events) == "all"

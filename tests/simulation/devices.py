@@ -4,6 +4,7 @@ Owns the workload over HTTP and what a good client does about errors. What it sa
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
@@ -21,6 +22,10 @@ SILENCE_S_MAX: Final = 20.0
 """An edge says something every 15 s; a client takes a longer silence for a break."""
 TRIES_MAX: Final = 5
 KEYS: Final = 12
+
+
+class NeverBegan(Exception):
+    """What was said to be in progress was refused after all; its key is decided afresh."""
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -114,6 +119,9 @@ class Device:
             except (Broken, TimeoutError):
                 self._trace.mark("post broken")
                 done = False
+            except NeverBegan:
+                self._trace.mark("in progress, and never began")
+                done = False
             if done:
                 return
             await asyncio.sleep(self._rng.uniform(0.1, 1.5))
@@ -146,25 +154,35 @@ class Device:
             return True
         if answer.code == "internal":
             raise AssertionError(f"an edge failed: {answer.body}")
-        if answer.code == "generation_in_progress":
+        if answer.code == "not_found":
+            raise AssertionError(f"a POST of {wish.key} is not found")
+        if answer.code == "generation_in_progress" and self._rng.random() < 0.8:
             assert answer.generation_id is not None
-            self._history.accepted(answer.generation_id, wish.user.name, wish.said)
-            await self._read(wish.user, answer.generation_id, None)
+            await self._read(wish.user, answer.generation_id, None, accepted=False)
             return True
         return not answer.body["error"]["retryable"]
 
     # --- reading
 
-    async def _read(self, user: User, generation_id: str, exchange: Exchange | None) -> None:
+    async def _read(
+        self, user: User, generation_id: str, exchange: Exchange | None, accepted: bool = True
+    ) -> None:
         """To the end, over any number of connections, with what people do meanwhile."""
         rng = self._rng
         reading = self._history.reading(self._process, user.name, generation_id)
+        reading.accepted = accepted
         if rng.random() < 0.2:
             self._loop.create_task(self._stop(user, generation_id, rng.uniform(0.0, 6.0)))
         if rng.random() < 0.2:
             other = self._history.reading(self._process, user.name, generation_id)
-            self._loop.create_task(self._follow(user, other, None))
+            other.accepted = False
+            self._loop.create_task(self._watch(user, other))
         await self._follow(user, reading, exchange)
+
+    async def _watch(self, user: User, reading: Reading) -> None:
+        """Another screen of the same user."""
+        with contextlib.suppress(NeverBegan):
+            await self._follow(user, reading, None)
 
     async def _follow(self, user: User, reading: Reading, exchange: Exchange | None) -> None:
         rng = self._rng
@@ -212,6 +230,9 @@ class Device:
                 return exchange
             answer = await self._answered(exchange, head)
         self._trace.mark(f"told {answer.status} {answer.code} while reading")
+        if answer.code == "not_found" and not reading.accepted:
+            reading.gave_up = True
+            raise NeverBegan
         if answer.code == "not_found":
             self._history.not_found(reading, known)
         elif answer.code == "result_unavailable":

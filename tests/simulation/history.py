@@ -36,9 +36,12 @@ class Reading:
         """Id of the last event that had one: where a reconnect begins."""
         self.terminal: tuple[str, dict[str, Any]] | None = None
         self.gave_up = False
+        self.accepted = True
+        """The client was given its stream; otherwise it only heard that there is one."""
         self._whole = True
         """True where the next event must follow the last one."""
-        self.events = 0
+        self.hole = False
+        self.events_of_text = 0
 
     @property
     def waits(self) -> bool:
@@ -54,7 +57,6 @@ class Reading:
         if not event.event.startswith(PREFIX):
             raise Broken(f"I4: {self}: a foreign event {event.event}")
         name, body = event.event.removeprefix(PREFIX), msgspec.json.decode(event.data)
-        self.events += 1
         if body.get("generation_id") != self.generation_id:
             raise Broken(f"I8: {self}: an event of {body.get('generation_id')}")
         if self.terminal is not None:
@@ -64,13 +66,18 @@ class Reading:
             self._follow(name, place)
         self._render(name, body)
         if name in TERMINALS:
+            if self.hole:
+                raise Broken(f"I4: {self}: ended with a hole in its text")
             self.terminal = (name, body)
 
     def _follow(self, name: str, place: EntryId) -> None:
         last = self.last
         if last is not None and place < last and self._whole:
             raise Broken(f"I4: {self}: {place} behind {last}")
-        gap_free = last is None or (place[1] == last[1] + 1 and place[0] >= last[0])
+        # Gap-free within an epoch, only growing across.
+        gap_free = last is None or (
+            place[1] == last[1] + 1 if place[0] == last[0] else place[1] > last[1]
+        )
         if self._whole and name != "snapshot" and not gap_free:
             raise Broken(f"I4: {self}: {name} {place} does not follow {last}")
         self._whole = True
@@ -79,11 +86,16 @@ class Reading:
     def _render(self, name: str, body: dict[str, Any]) -> None:
         match name:
             case "text.delta":
-                if body["offset"] != len(self.text):
+                if self.events_of_text == 0 and body["offset"] > 0:
+                    self.hole = True  # of a stream that lost its beginning; a snapshot must follow
+                if not self.hole and body["offset"] != len(self.text):
                     raise Broken(f"I4: {self}: text at {body['offset']}, shown {len(self.text)}")
                 self.text += body["delta"]
+                self.events_of_text += 1
             case "snapshot":
                 self.text = body["text"]
+                self.events_of_text += 1 if self.text else -self.events_of_text
+                self.hole = False
                 self._whole = False  # it replaces all before it: anything may follow
             case "reset":
                 self.text = self.text[: body["offset"]]

@@ -23,6 +23,11 @@ if type(added) == 'table' then
   local known = redis.call('XRANGE', KEYS[1], id, id)[1]
   if known and known[2][2] == ARGV[4] and known[2][4] == ARGV[5] then
     added = false
+    if ARGV[3] ~= '1' and ARGV[4] ~= 'snapshot' then
+      -- Its first answer may have been lost, and with it that there was nothing before it.
+      local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+      if first[1] == id then missing = 1 end
+    end
   else
     local top = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
     if top and tonumber(string.match(top[1], '^%d+')) > epoch then return {'FENCED'} end

@@ -144,6 +144,22 @@ async def test_a_stream_that_is_gone_is_told_and_a_snapshot_is_never_missing(
     assert await writer.append(GEN, 1, 4, "text.delta", delta(2, "c")) == OK
 
 
+async def test_that_a_stream_is_gone_is_told_again_with_a_repeat(
+    writer: StreamWriter, closer: StreamCloser, server: Server
+) -> None:
+    """The first answer may be lost; without a snapshot a new reader would never see the beginning."""
+    await closer.open_(GEN, 1, 1, order())
+    await writer.append(GEN, 1, 1, "text.delta", delta(0, "a"))
+    await server.ask("DEL", "gen:{gen_1}")
+    for _ in range(3):
+        answer = await writer.append(GEN, 1, 2, "text.delta", delta(1, "b"))
+        assert answer == Appended(AppendCode.OK, missing=True)
+    for _ in range(2):
+        assert await writer.append(GEN, 1, 3, "snapshot", b'{"text":"ab"}') == OK
+    for _ in range(2):
+        assert await writer.append(GEN, 1, 4, "text.delta", delta(2, "c")) == OK
+
+
 async def test_every_append_renews_both_lives(
     writer: StreamWriter, closer: StreamCloser, server: Server
 ) -> None:
