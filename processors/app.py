@@ -9,6 +9,7 @@ from processors.faust_log import FaustLog, FaustTable
 from processors.machine import Machine
 from processors.shell import Incoming, Shell
 from processors.transport.app import App
+from processors.transport.plain import Plain
 from processors.transport.tenure import EXIT_RESTART, End
 from topics.registry import CHANGELOGS
 from topics.runtime.clock import elapsed_s
@@ -28,13 +29,7 @@ def make(
     """Wires one machine. `instance` is its static name in the group."""
     changelog = CHANGELOGS[machine.name]
     app = App(machine.name, machine.inbox, changelog, kafka.bootstrap, instance, folder, end)
-    inbox = app.topic(
-        machine.inbox.name,
-        key_type=bytes,
-        value_type=bytes,
-        key_serializer="raw",
-        value_serializer="raw",
-    )
+    inbox = app.topic(machine.inbox.name, schema=Plain())
     partitions = machine.inbox.ring.partitions(kafka.local)
     table = app.Table("state", key_type=bytes, value_type=bytes, partitions=partitions)
     assert table.changelog_topic_name == changelog.name

@@ -46,6 +46,11 @@ class Buffer(ProducerBuffer):  # type: ignore[misc]
         if self.pending._unfinished_tasks:
             raise ProducerSendError("the buffer ended with records in it")
 
+    async def wait_until_ebb(self) -> None:
+        """Before every record that is handed over: holds it back where much is waiting."""
+        if self.pending.qsize() > self.max_messages:
+            await self.flush()
+
     async def flush_atmost(self, max_messages: int | None) -> int:
         waiting: int = self.pending.qsize()
         await self.flush()
