@@ -83,7 +83,10 @@ async def _run(name: str) -> None:
         failed = next(iter(done)).exception()
         _end(f"a task of the machine ended by itself: {type(failed).__name__}", EXIT_RESTART)
     try:
-        await asyncio.wait_for(app.stop(), STOP_S_MAX)
+        async with asyncio.timeout(STOP_S_MAX):
+            await gate.close()
+            await shell.drain()
+            await app.stop()
     except TimeoutError:
         _log.warning("stop passed its deadline", machine=name)
     # What was not acknowledged is read again: an exit here is as good as any.

@@ -76,7 +76,8 @@ class App(faust.App):  # type: ignore[misc]
             broker_rebalance_timeout=REBALANCE_S,
             broker_request_timeout=30.0,
             broker_commit_interval=1.0,
-            broker_max_poll_interval=60.0,
+            # Nobody fetches during a recovery. What hangs is the watchdog's to end.
+            broker_max_poll_interval=300.0,
             consumer_auto_offset_reset="earliest",
             producer_acks=-1,
             producer_linger=0,

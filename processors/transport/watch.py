@@ -103,8 +103,10 @@ class Watch:
 
         def put(message: Message) -> None:
             key, seq = message.key(), seq_in(message)
-            if key is not None and seq is not None:
-                strange.append((key, seq))
+            if key is not None:
+                strange.append(
+                    (key, seq or 0)
+                )  # one that forgets a key and tells no seq is the oldest
 
         spans = {span.partition: (span.start, span.end)}
         deadline_s, stop = time.monotonic() + READ_S_MAX, threading.Event()
