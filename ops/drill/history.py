@@ -65,6 +65,8 @@ class History:
         self._open: dict[int, Seen] = {}
         self._bytes = 0
         self.calls = 0
+        self.broken = 0
+        """Calls whose connection failed or broke off, as their callers say."""
         self._write(head)
 
     def __enter__(self) -> History:

@@ -1,0 +1,38 @@
+"""What a cell is: a fault of the matrix, what it needs, and how long all may take. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+import msgspec
+
+from ops.drill.load import Shape
+from ops.drill.nemesis import Nemesis
+
+Act = Callable[[Nemesis], Awaitable[None]]
+"""Does the harm, at moments of its choosing, and returns when the fault is over."""
+
+
+class Needs(Enum):
+    """What the cell must be run on."""
+
+    STACK = "any stack"
+    PROXIES = "a stack behind proxies"
+    OWN = "a stack of its own, which it may spoil"
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell. `act` fails it by raising, and by signs that were not seen."""
+
+    name: str
+    row: str
+    what: str
+    act: Act
+    needs: Needs = Needs.STACK
+    shape: Shape = Shape()
+    act_s_max: float = 150.0
+    heal_s_max: float = 90.0
+    """From the end of the fault until all that was accepted has ended and no machine lags."""
+    short: bool = False
+    """One of the seeded selection that every test run draws from."""
