@@ -219,7 +219,7 @@ class Device:
         """The stream of a known generation behind the last id; None where it must be asked later."""
         headers = bearer(user)
         if reading.last is not None:
-            headers["last-event-id"] = f"{reading.last[0]}-{reading.last[1]}"
+            headers["last-event-id"] = reading.last_event_id
             self._trace.mark("came back with an id")
         path = f"/v1/generations/{reading.generation_id}/stream"
         known = self._history.known(reading.generation_id)
@@ -240,7 +240,7 @@ class Device:
         return None
 
     async def _stream(self, exchange: Exchange, reading: Reading, leave_at_s: float | None) -> None:
-        parser = Parser()
+        parser = Parser(reading.last_event_id)
         while True:
             left_s = SILENCE_S_MAX
             if leave_at_s is not None:

@@ -40,8 +40,14 @@ class Reading:
         """The client was given its stream; otherwise it only heard that there is one."""
         self._whole = True
         """True where the next event must follow the last one."""
+        self._ahead = False
         self.hole = False
         self.events_of_text = 0
+
+    @property
+    def last_event_id(self) -> str:
+        """As an `EventSource` remembers it."""
+        return "" if self.last is None else f"{self.last[0]}-{self.last[1]}"
 
     @property
     def waits(self) -> bool:
@@ -62,9 +68,14 @@ class Reading:
         if self.terminal is not None:
             raise Broken(f"I2: {self}: {name} behind the terminal {self.terminal[0]}")
         place = parse_id(event.id) if event.id else None
-        if place is not None and place != self.last:
+        own = place == self.last
+        if place is None:
+            self.last = None  # forgotten together with its text
+        elif place != self.last:
             self._follow(name, place)
         self._render(name, body)
+        if name == "snapshot":
+            self._ahead = own  # of the place where a reconnect begins
         if name in TERMINALS:
             if self.hole:
                 raise Broken(f"I4: {self}: ended with a hole in its text")
@@ -88,6 +99,8 @@ class Reading:
             case "text.delta":
                 if self.events_of_text == 0 and body["offset"] > 0:
                     self.hole = True  # of a stream that lost its beginning; a snapshot must follow
+                if self._ahead:  # a stored text was shown, and its end did not come
+                    self.text, self._ahead = self.text[: body["offset"]], False
                 if not self.hole and body["offset"] != len(self.text):
                     raise Broken(f"I4: {self}: text at {body['offset']}, shown {len(self.text)}")
                 self.text += body["delta"]
