@@ -20,7 +20,7 @@ class Shown(msgspec.Struct, frozen=True):
     last_sequence: int
     exists: bool
     whole: bool = True
-    """False where entries are gone or cannot be read, so that `text` has a hole."""
+    """False where entries are gone or cannot be read: `text` is what comes before the hole."""
 
 
 class _Delta(msgspec.Struct):
@@ -73,6 +73,7 @@ class ShownText:
             self._cut(delta.offset)
         elif delta.offset > self._length:
             self.whole = False
+            return  # what follows a hole is no beginning of the text
         self._parts.append(delta.delta)
         self._length += len(delta.delta)
 

@@ -256,7 +256,7 @@ class Device:
             if chunk is None:
                 return
             for event in parser.feed(chunk):
-                reading.take(event)
+                reading.take(event, self._loop.time())
             if self._rng.random() < 0.02:
                 await asyncio.sleep(self._rng.uniform(0.1, 2.0))  # a slow reader
 

@@ -26,7 +26,7 @@ from schemas.generated.types import Tier
 from tests.simulation.broker import Broker
 from tests.simulation.exchange import Broken, Exchange, Headers, scope_of
 from tests.simulation.groups import Group
-from tests.simulation.loop import Process, SimulationLoop
+from tests.simulation.loop import PROCESS, Process, SimulationLoop
 from tests.simulation.redis import SETTINGS as REDIS
 from tests.simulation.redis import SimulatedRedis
 from tests.simulation.words import Words
@@ -35,6 +35,7 @@ from topics.registry import EDGE_REPLIES
 SECRET: Final = b"s" * 32
 SETTINGS: Final = EdgeSettings(run_ms_max=20_000, plan_version="simulated")
 WAY_S: Final = 0.002
+DRAIN_S: Final = 0.5
 
 
 class User(msgspec.Struct, frozen=True):
@@ -112,6 +113,8 @@ class RealEdge:
         self._doors = doors
         self._name = name
         loop, words = broker.loop, Words(broker, groups, life)
+        self._loop = loop
+        self._process = PROCESS.get(loop.world)
         mint = Mint(
             id=lambda prefix: mint_id(prefix, broker.now_ms(), rng.randbytes(ULID_RANDOM_BYTES)),
             event_id=lambda: f"{rng.getrandbits(128):032x}",
@@ -143,10 +146,14 @@ class RealEdge:
         self._doors.open(self._name, process, build(self.parts))
         await self.parts.hub.run()
 
-    async def drain(self) -> None:
-        """What SIGTERM does to readers."""
+    def stop(self) -> None:
+        """SIGTERM, in short: readers are cut with their places kept, then the process is gone."""
+        self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
         self.parts.hub.end_all("drain")
-        await asyncio.sleep(0)
+        await asyncio.sleep(DRAIN_S)
+        self._loop.kill(self._process)
 
 
 def bearer(user: User, **more: Any) -> Headers:

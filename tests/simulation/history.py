@@ -16,6 +16,8 @@ from tests.simulation.loop import Process
 from tests.simulation.oracle import Broken
 
 PREFIX: Final = "generation."
+HOLE_S_MAX: Final = 6.0
+"""A lost stream's next append, a call that is not answered, and its repeat."""
 STATUS: Final = {
     "completed": "completed",
     "cancelled": "cancelled",
@@ -41,8 +43,8 @@ class Reading:
         self._whole = True
         """True where the next event must follow the last one."""
         self._ahead = False
-        self.hole = False
-        self.events_of_text = 0
+        self._hole_since_s: float | None = None
+        self._texts = 0
 
     @property
     def last_event_id(self) -> str:
@@ -54,7 +56,7 @@ class Reading:
         """Somebody still wants its end."""
         return self.terminal is None and not self.gave_up and self._client.alive
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, at_s: float) -> None:
         """One event as the client got it.
 
         Raises:
@@ -73,11 +75,11 @@ class Reading:
             self.last = None  # forgotten together with its text
         elif place != self.last:
             self._follow(name, place)
-        self._render(name, body)
+        self._render(name, body, at_s)
         if name == "snapshot":
             self._ahead = own  # of the place where a reconnect begins
         if name in TERMINALS:
-            if self.hole:
+            if self._hole_since_s is not None:
                 raise Broken(f"I4: {self}: ended with a hole in its text")
             self.terminal = (name, body)
 
@@ -94,21 +96,25 @@ class Reading:
         self._whole = True
         self.last = place
 
-    def _render(self, name: str, body: dict[str, Any]) -> None:
+    def _render(self, name: str, body: dict[str, Any], at_s: float) -> None:
         match name:
             case "text.delta":
-                if self.events_of_text == 0 and body["offset"] > 0:
-                    self.hole = True  # of a stream that lost its beginning; a snapshot must follow
+                if self._texts == 0 and body["offset"] > 0:
+                    # Of a stream that lost its beginning; a snapshot must follow soon.
+                    self._hole_since_s = at_s
                 if self._ahead:  # a stored text was shown, and its end did not come
                     self.text, self._ahead = self.text[: body["offset"]], False
-                if not self.hole and body["offset"] != len(self.text):
+                hole_s = 0.0 if self._hole_since_s is None else at_s - self._hole_since_s
+                if hole_s > HOLE_S_MAX:
+                    raise Broken(f"I4: {self}: a hole in its text for {hole_s:.1f} s")
+                if self._hole_since_s is None and body["offset"] != len(self.text):
                     raise Broken(f"I4: {self}: text at {body['offset']}, shown {len(self.text)}")
                 self.text += body["delta"]
-                self.events_of_text += 1
+                self._texts += 1
             case "snapshot":
                 self.text = body["text"]
-                self.events_of_text += 1 if self.text else -self.events_of_text
-                self.hole = False
+                self._texts = self._texts + 1 if self.text else 0
+                self._hole_since_s = None
                 self._whole = False  # it replaces all before it: anything may follow
             case "reset":
                 self.text = self.text[: body["offset"]]

@@ -6,6 +6,7 @@ as the last word. Everything else is `world.py`.
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final
 
 from schemas.generated.types import Tier
@@ -23,12 +24,14 @@ from tests.simulation.worker import RealWorker
 from tests.simulation.world import Outcome, World
 
 DEVICES: Final = 2
+PART_NAMES: Final = ("worker", "closer", "edge")
 USERS: Final = (
     User.named("ann", Tier.FREE),
     User.named("ben", Tier.FREE),
     User.named("cas", Tier.PAID),
 )
-FAULT_PAUSE_S: Final = 3.0
+PARTS: Final = Plan(name="parts", work_s=24.0, faults_s=32.0, ask_pause_s=0.4, fault_pause_s=0.9)
+"""Nothing befalls the machines and the broker; everything else is struck often."""
 
 
 class WholeWorld(World):
@@ -43,6 +46,8 @@ class WholeWorld(World):
         self.store = SimulatedStore(self.loop, self._rng("store"), self.trace)
         self.doors = Doors(self.loop, self._rng("doors"))
         self.history = History(self.trace.mark, self._known)
+        self._stops: dict[str, Callable[[], None]] = {}
+        """SIGTERM for the life that each part lives now."""
         self._devices = [
             Unit(self.loop, self._rng(f"unit device-{at}"), self.trace, f"device-{at}", main)
             for at in range(DEVICES)
@@ -64,6 +69,7 @@ class WholeWorld(World):
                 name,
                 life,
             )
+            self._stops[name] = worker.stop
             await worker.main(process)
 
         return main
@@ -79,6 +85,7 @@ class WholeWorld(World):
             "closer-0",
             life,
         )
+        self._stops["closer-0"] = closer.stop
         await closer.main(process)
 
     def _edge(self, name: str, place: int) -> Any:
@@ -94,6 +101,7 @@ class WholeWorld(World):
                 place,
                 life,
             )
+            self._stops[name] = edge.stop
             await edge.main(process)
 
         return main
@@ -129,15 +137,40 @@ class WholeWorld(World):
         strikes: dict[str, Callable[[], None]] = {
             **self.redis.strikes(lambda: [*self.books.started]),
             **self.store.strikes(),
+            "part killed": lambda: self._part(rng).kill(),
+            "part told to stop": lambda: self._stop(self._part(rng)),
+            "part frozen": lambda: self._freeze(self._part(rng), rng.choice((0.5, 4.0, 9.0, 14.0))),
         }
         names = [*strikes]
         while self.plan.faults_s:
-            await asyncio.sleep(rng.expovariate(1 / FAULT_PAUSE_S))
+            await asyncio.sleep(rng.expovariate(1 / self.plan.fault_pause_s))
             if self.loop.time() >= self.plan.faults_s:
                 break
             strikes[rng.choice(names)]()
         self.redis.rest()
         self.store.rest()
+        for unit in self._parts():
+            unit.repair()
+
+    def _parts(self) -> list[Unit]:
+        return [unit for unit in self.units if unit.name.partition("-")[0] in PART_NAMES]
+
+    def _part(self, rng: Random) -> Unit:
+        return rng.choice(self._parts())
+
+    def _stop(self, unit: Unit) -> None:
+        process = unit.process
+        if process is not None and process.alive and unit.name in self._stops:
+            self.trace.mark("fault: part told to stop")
+            self.trace.say("hurt", f"tells {unit.name} to stop")
+            self.loop.call_soon(self._stops[unit.name], context=self.loop.context_of(process))
+
+    def _freeze(self, unit: Unit, seconds: float) -> None:
+        process = unit.process
+        if process is not None and process.alive and not process.stopped:
+            self.trace.say("hurt", f"freezes {unit.name} for {seconds} s")
+            self.loop.stop_process(process)
+            self.loop.call_later(seconds, self.loop.continue_process, process)
 
     def _unsettled(self) -> str | None:
         return super()._unsettled() or self.history.unread()

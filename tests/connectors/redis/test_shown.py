@@ -49,6 +49,14 @@ def test_a_delta_before_the_end_replaces_what_follows() -> None:
     assert shown_text(entries) == ("abXY", True)
 
 
+def test_text_behind_a_hole_is_not_taken_for_its_beginning() -> None:
+    first, lost = entry("text.delta", delta(0, "ab")), entry("text.delta", delta(4, "ef"))
+    assert shown_text([first, lost]) == ("ab", False)
+    assert shown_text([first, lost, entry("text.delta", delta(6, "gh"))]) == ("ab", False)
+    assert shown_text([lost]) == ("", False)
+    assert shown_text([lost, entry("snapshot", {"text": "abcdef"})]) == ("abcdef", True)
+
+
 def test_a_hole_is_told_and_healed_by_a_snapshot() -> None:
     hole = [entry("text.delta", delta(5, "x"))]
     assert shown_text(hole)[1] is False
