@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import structlog
@@ -81,7 +82,7 @@ async def _run(name: str) -> None:
     done, _ = await asyncio.wait([stopping, *tasks], return_when=FIRST)
     if stopping not in done:
         failed = next(iter(done)).exception()
-        _end(f"a task of the machine ended by itself: {type(failed).__name__}", EXIT_RESTART)
+        _end(f"a task of the machine ended by itself: {_told(failed)}", EXIT_RESTART)
     try:
         async with asyncio.timeout(STOP_S_MAX):
             await gate.close()
@@ -91,6 +92,14 @@ async def _run(name: str) -> None:
         _log.warning("stop passed its deadline", machine=name)
     # What was not acknowledged is read again: an exit here is as good as any.
     os._exit(0)
+
+
+def _told(error: BaseException | None) -> str:
+    """What failed and where; never the error's own text, which may hold a record's."""
+    if error is None:
+        return "no error"
+    places = [f"{Path(at.filename).name}:{at.lineno}" for at in extract_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {' '.join(places[-3:])}"
 
 
 async def _start(app: Any) -> None:

@@ -28,7 +28,7 @@ class FaustLog:
             record.value,
             record.partition,
             None,
-            record.headers or None,
+            record.headers,
         )
         return future
 
@@ -36,7 +36,10 @@ class FaustLog:
         return self._app.tenure.offsets.committed_at((self._inbox, partition))
 
     async def commit(self) -> None:
-        await asyncio.wait_for(self._app.consumer.commit(), COMMIT_S_MAX)
+        commit = self._app.consumer.commit
+        async with asyncio.timeout(COMMIT_S_MAX):
+            # The first may only have waited for one that began before.
+            await commit() or await commit()
 
     async def rewind(self, partition: int) -> None:
         inbox = TP(self._inbox, partition)

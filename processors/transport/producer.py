@@ -112,7 +112,7 @@ class Producer(stock.Producer):  # type: ignore[misc]
             key=key,
             partition=partition,
             timestamp_ms=None if timestamp is None else int(timestamp * 1_000),
-            headers=[*headers.items()] if isinstance(headers, Mapping) else headers,
+            headers=list(headers.items() if isinstance(headers, Mapping) else headers or ()),
         )
         self._on_their_way[future] = elapsed_s()
         future.add_done_callback(self._settled)

@@ -27,6 +27,7 @@ class Client:
 
     def __init__(self) -> None:
         self.futures: list[asyncio.Future[Any]] = []
+        self.headers: list[Any] = []
         self.written: list[Any] = []
         self.client = SimpleNamespace(send=self._write, ready=self._ready)
 
@@ -36,9 +37,10 @@ class Client:
     async def stop(self) -> None:
         """Nothing to leave."""
 
-    async def send(self, *_: Any, **__: Any) -> "asyncio.Future[Any]":
+    async def send(self, *_: Any, **given: Any) -> "asyncio.Future[Any]":
         future = asyncio.get_running_loop().create_future()
         self.futures.append(future)
+        self.headers.append(given["headers"])
         return future
 
     async def _ready(self, node_id: int) -> bool:
@@ -134,3 +136,11 @@ async def test_it_is_idempotent_and_bounded(producer: Producer) -> None:
     assert settings["enable_idempotence"] is True
     assert settings["acks"] == "all"
     assert settings["request_timeout_ms"] == 30_000
+
+
+async def test_headers_reach_the_client_as_it_takes_them(
+    producer: Producer, client: Client
+) -> None:
+    for given in ((), (("a", b"b"),), {"a": b"b"}, None):
+        await producer.send("facts", b"k", b"v", 0, None, given)
+    assert client.headers == [[], [("a", b"b")], [("a", b"b")], []]
