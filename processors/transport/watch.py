@@ -81,7 +81,7 @@ class Watch:
         except Cut as error:
             tenure.end(str(error), EXIT_REFUSED)
         for span in tenure.strangers.found():
-            await self._answer(span, assignment)
+            await self._answer(span)
 
     def _judge_standing(self, ends: dict[Place, int]) -> None:
         app, offsets = self._app, self._app.tenure.offsets
@@ -98,7 +98,7 @@ class Watch:
         if standstill_s > STANDSTILL_S_MAX:
             app.tenure.end("the committed offset stands still under lag", EXIT_FENCED)
 
-    async def _answer(self, span: Span, assignment: int) -> None:
+    async def _answer(self, span: Span) -> None:
         app, strange = self._app, list[tuple[bytes, int]]()
 
         def put(message: Message) -> None:
@@ -116,7 +116,8 @@ class Watch:
         _log.warning("strangers wrote our changelog", partition=span.partition, keys=len(strange))
         app.metrics.strangers.inc(len(strange))
         async with app.tenure.gate:
-            if assignment == app.tenure.offsets.assignment:
+            # Also after a rebalance, where the partition stayed or came back.
+            if TP(app.inbox.name, span.partition) in app.consumer.assignment():
                 await self._put_again(span.partition, strange)
 
     def _topic_id(self) -> str:
