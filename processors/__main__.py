@@ -54,7 +54,7 @@ async def _run(name: str) -> None:
     folder = Path(os.environ.get("MILENA_DATA", ".milena")) / "machines" / name
     folder.mkdir(parents=True, exist_ok=True)
     app, shell = make(machine, kafka, process.incarnation_name, folder, _end)
-    gate, watch = app.tenure.gate, Watch(app, shell.put_again)
+    gate, watch = app.tenure.gate, Watch(app)
     health = OperatorPort(
         "127.0.0.1",
         process.operator_port,

@@ -37,7 +37,7 @@ def make(
     fatal: Callable[[str], None] = partial(_restart, end)
     log = FaustLog(app, machine.inbox.name)
     shell: Shell[Any] = Shell(machine, rows, log, fatal, local=kafka.local, elapsed_s=elapsed_s)
-    app.recovered = shell.recovered
+    app.recovered, app.put_again = shell.recovered, shell.put_again
     app.tenure.drain = shell.drain
 
     # Faust's default supervisor for an agent is the crashing one: a failed fold ends the process.

@@ -3,7 +3,7 @@
 Never uses exactly_once, group_by, take, windows, global tables, LiveCheck or Faust's web server.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -31,10 +31,12 @@ class Store(Protocol):
 
 
 class App(faust.App):  # type: ignore[misc]
-    """`store` and `recovered` are set before the start: the table, and who looks at it first."""
+    """`store`, `recovered` and `put_again` are set before the start: the table, who looks at it first, and
+    who answers what strangers wrote: a partition's keys with the strangers' seqs."""
 
     store: Store
     recovered: Callable[[Collection[int], str], Awaitable[None]]
+    put_again: Callable[[int, Sequence[tuple[bytes, int]]], Awaitable[None]]
 
     def __init__(
         self,

@@ -20,10 +20,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from processors.transport.offsets import Place
+
 ASK_S_MAX: Final = 10.0
 _BATCH: Final = 5_000
 _POLL_S: Final = 0.05
-Place = tuple[str, int]
 Put = Callable[[Message], None]
 
 

@@ -51,11 +51,6 @@ class Buffer(ProducerBuffer):  # type: ignore[misc]
         if self.pending.qsize() > self.max_messages:
             await self.flush()
 
-    async def flush_atmost(self, max_messages: int | None) -> int:
-        waiting: int = self.pending.qsize()
-        await self.flush()
-        return waiting
-
 
 class Producer(stock.Producer):  # type: ignore[misc]
     """acks=all, idempotent, fenced, and with an account of what is on its way."""

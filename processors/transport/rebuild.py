@@ -10,6 +10,7 @@ class Rebuild:
 
     def __init__(self) -> None:
         self._kept: dict[bytes, tuple[int, bytes | None]] = {}
+        self._late: dict[bytes, int] = {}
 
     def put(self, key: bytes, value: bytes | None, seq: int | None) -> None:
         """One record. Of equal seqs the later stands: the same event, answered again.
@@ -21,7 +22,15 @@ class Rebuild:
             seq = 0 if before is None else before[0]
         if before is None or seq >= before[0]:
             self._kept[key] = (seq, value)
+            self._late.pop(key, None)
+        else:
+            self._late[key] = seq
 
     def table(self) -> dict[bytes, bytes]:
         """Key -> value of all keys that have one."""
         return {key: value for key, (_, value) in self._kept.items() if value is not None}
+
+    def late(self) -> list[tuple[bytes, int]]:
+        """Keys whose last record in the log is not their state, with its seq: compaction would keep that
+        one, so the owner must put its own behind it."""
+        return [*self._late.items()]

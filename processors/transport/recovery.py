@@ -44,8 +44,8 @@ class Recovery(Service):  # type: ignore[misc]
         super().__init__(**kwargs)
         self.app = app
         self.completed = asyncio.Event()
-        self._whole: dict[int, int] = {}
-        """Partitions whose keys the table holds, with the end up to which their changelog was read."""
+        self._whole: set[int] = set()
+        """Partitions whose keys the table holds."""
         self._generation = -1
         self._running: asyncio.Task[None] | None = None
         self._stop = threading.Event()
@@ -78,10 +78,12 @@ class Recovery(Service):  # type: ignore[misc]
     async def _recover(self, partitions: set[int], generation: int, stop: threading.Event) -> None:
         began_s = time.monotonic()
         async with asyncio.timeout(RECOVERY_S_MAX):
-            await self._fill(partitions, began_s + RECOVERY_S_MAX, stop)
+            late = await self._fill(partitions, began_s + RECOVERY_S_MAX, stop)
             await self.app.consumer.begin()
             await self._identify()
             await self.app.recovered(partitions, self.app.tenure.topic_id)
+            for partition, keys in late.items():
+                await self.app.put_again(partition, keys)
             await self._resume(generation)
         took_s = time.monotonic() - began_s
         self.app.metrics.recovery_seconds.set(took_s)
@@ -94,13 +96,15 @@ class Recovery(Service):  # type: ignore[misc]
         elif error is not None:
             self.app.tenure.end(f"recovery failed: {type(error).__name__}: {error}", EXIT_RESTART)
 
-    async def _fill(self, partitions: set[int], deadline_s: float, stop: threading.Event) -> None:
+    async def _fill(
+        self, partitions: set[int], deadline_s: float, stop: threading.Event
+    ) -> dict[int, list[tuple[bytes, int]]]:
+        """Makes the table that of these partitions; returns the keys whose last record is a late one."""
         tenure, log = self.app.tenure, self.app.changelog
-        for partition in self._whole.keys() - partitions:
-            del self._whole[partition]
-        self.app.store.keep(self._whole.keys())
-        tenure.strangers.keep(set(self._whole))
-        missing = partitions - self._whole.keys()
+        self._whole &= partitions
+        self.app.store.keep(self._whole)
+        tenure.strangers.keep(self._whole)
+        missing = partitions - self._whole
         admin = changelog.client(self.app.bootstrap)
         ends = await asyncio.to_thread(
             changelog.ends, admin, [(log, one) for one in missing], IsolationLevel.READ_UNCOMMITTED
@@ -117,7 +121,8 @@ class Recovery(Service):  # type: ignore[misc]
         for partition, (_, end) in spans.items():
             self.app.store.fill(partition, tables[partition].table())
             tenure.strangers.begin(partition, end)
-            self._whole[partition] = end
+            self._whole.add(partition)
+        return {one: table.late() for one, table in tables.items() if table.late()}
 
     async def _identify(self) -> None:
         tenure, inbox = self.app.tenure, self.app.inbox

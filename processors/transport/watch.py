@@ -9,7 +9,7 @@ away for long is the fence's to judge.
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -18,7 +18,7 @@ from faust.types import TP
 
 from processors.transport import changelog
 from processors.transport.app import App
-from processors.transport.changelog import Place
+from processors.transport.offsets import Place
 from processors.transport.producer import APPEND_S_MAX
 from processors.transport.recovery import seq_in
 from processors.transport.strangers import Cut, Span
@@ -31,16 +31,14 @@ FENCE_LOOK_S: Final = 0.25
 READ_S_MAX: Final = 20.0
 GONE: Final = "none"
 
-PutAgain = Callable[[int, Sequence[tuple[bytes, int]]], Awaitable[None]]
 _log = structlog.get_logger()
 
 
 class Watch:
-    """`put_again(partition, [(key, seq), …])` answers what strangers wrote."""
+    """Beside one running app."""
 
-    def __init__(self, app: App, put_again: PutAgain) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._put_again = put_again
         self._admin = changelog.client(app.bootstrap)
         self._watchdog = Watchdog()
 
@@ -118,7 +116,7 @@ class Watch:
         async with app.tenure.gate:
             # Also after a rebalance, where the partition stayed or came back.
             if TP(app.inbox.name, span.partition) in app.consumer.assignment():
-                await self._put_again(span.partition, strange)
+                await app.put_again(span.partition, strange)
 
     def _topic_id(self) -> str:
         name = self._app.inbox.name

@@ -101,6 +101,15 @@ def test_a_forgotten_key_stays_forgotten(log: list[Put], expected: dict[bytes, b
     assert table(log) == expected
 
 
+def test_a_late_record_stays_late_until_a_higher_one_follows() -> None:
+    rebuild = Rebuild()
+    rebuild.put(b"a", b"two", 2)
+    rebuild.put(b"a", b"one", 1)
+    assert rebuild.late() == [(b"a", 1)]
+    rebuild.put(b"a", b"three", 3)
+    assert rebuild.late() == []
+
+
 def owner(end: int = 10) -> Strangers:
     strangers = Strangers()
     strangers.begin(0, end)

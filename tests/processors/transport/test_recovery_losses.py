@@ -78,7 +78,7 @@ async def recover_ours(
     monkeypatch.setattr(changelog, "ends", ends)
     monkeypatch.setattr(changelog, "read", read)
     rows, recovery = Rows(), Recovery(bench.app)
-    bench.app.store, bench.app.recovered = rows, nothing
+    bench.app.store, bench.app.recovered, bench.app.put_again = rows, nothing, nothing
     monkeypatch.setattr(bench.consumer, "begin", nothing)
     monkeypatch.setattr(recovery, "_identify", nothing)
     monkeypatch.setattr(recovery, "_resume", nothing)

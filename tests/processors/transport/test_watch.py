@@ -8,7 +8,7 @@ from confluent_kafka import IsolationLevel
 
 from processors import stored
 from processors.transport import changelog, watch
-from processors.transport.changelog import Place
+from processors.transport.offsets import Place
 from processors.transport.producer import APPEND_S_MAX
 from processors.transport.tenure import EXIT_FENCED, EXIT_REFUSED, EXIT_RESTART
 from processors.transport.watch import GONE, Watch
@@ -34,7 +34,8 @@ class Broker:
         self.oldest_s = self.now_s = 0.0
         bench.app.tenure.strangers.begin(0, 5)
         bench.app.tenure.gate.open()
-        self.watch = Watch(bench.app, self._put_again)
+        bench.app.put_again = self._put_again
+        self.watch = Watch(bench.app)
         monkeypatch.setattr(self.watch, "_topic_id", lambda: self.topic_id)
         monkeypatch.setattr(self.watch, "_ends", self._ends)
         monkeypatch.setattr(changelog, "read", self._read)
