@@ -59,19 +59,25 @@ def put_everywhere(producer: Producer, count: int = 40) -> None:
     assert producer.flush(10) == 0
 
 
+def ends(bootstrap: str) -> dict[int, int]:
+    """The inbox's end offsets, markers of transactions counted."""
+    reader = Consumer({**_at(bootstrap), "group.id": "ends"})
+    try:
+        asked = {one: TopicPartition(METERING_INBOX.name, one) for one in PARTITIONS}
+        return {one: reader.get_watermark_offsets(tp, timeout=10)[1] for one, tp in asked.items()}
+    finally:
+        reader.close()
+
+
 def lag(bootstrap: str) -> int:
-    """Records that the group has not committed, markers of transactions among them."""
+    """Records that the group has not committed."""
     asked = [TopicPartition(METERING_INBOX.name, one) for one in PARTITIONS]
     group = ConsumerGroupTopicPartitions("milena-metering", asked)
     admin = AdminClient(_at(bootstrap))
     told = admin.list_consumer_group_offsets([group])
     (found,) = [future.result(10) for future in told.values()]
-    reader = Consumer({**_at(bootstrap), "group.id": "ends"})
-    try:
-        ends = {one.partition: reader.get_watermark_offsets(one, timeout=10)[1] for one in asked}
-    finally:
-        reader.close()
-    return sum(ends[tp.partition] - max(0, tp.offset) for tp in found.topic_partitions)
+    until = ends(bootstrap)
+    return sum(until[tp.partition] - max(0, tp.offset) for tp in found.topic_partitions)
 
 
 def await_no_lag(bootstrap: str) -> None:
@@ -84,12 +90,17 @@ def await_no_lag(bootstrap: str) -> None:
 def test_an_aborted_transaction_is_not_folded(bootstrap: str) -> None:
     aborted, kept = f"gen_{uuid.uuid4()}", f"gen_{uuid.uuid4()}"
     since_ms = time.time_ns() // 1_000_000 - 1_000
+    place, deadline = partition_of(aborted, len(PARTITIONS)), time.monotonic() + COME_S_MAX
+    before = ends(bootstrap)[place]
     torn = Producer({**_at(bootstrap), "transactional.id": f"t-{uuid.uuid4()}"})
     torn.init_transactions(10)
     torn.begin_transaction()
     put(torn, aborted)
     assert torn.flush(10) == 0
     torn.abort_transaction(10)
+    while ends(bootstrap)[place] < before + 2:  # the record and, some time later, its marker
+        assert time.monotonic() < deadline, "the transaction's marker did not come"
+        time.sleep(0.05)
     after = Producer(_at(bootstrap))
     put(after, kept)
     put_everywhere(after)  # so that every partition ends with a record that can be committed
