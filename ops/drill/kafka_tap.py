@@ -1,7 +1,7 @@
 """Finds one request, or its reply, in a Kafka connection, and does something at that very moment. Sans-I/O.
 
 Owns the framing (four bytes of length; api key and correlation id) and the traps. Knows of a request only
-its api key and whether some bytes occur in it: a topic's name, a group's.
+its api key and whether some bytes occur in it: a topic's name, a group's, a client's.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ class Trap:
     def __init__(
         self,
         api_key: int,
-        needle: bytes,
+        needles: tuple[bytes, ...],
         moment: Moment,
         act: Callable[[], None] = lambda: None,
         times: int = 1,
     ) -> None:
         self.api_key = api_key
-        self.needle = needle
+        self.needles = needles
         self.moment = moment
         self.act = act
         self.left = times
         self.closed = 0
 
     def wants(self, api_key: int, frame: bytes) -> bool:
-        return self.left > 0 and api_key == self.api_key and self.needle in frame
+        if self.left <= 0 or api_key != self.api_key:
+            return False
+        return all(needle in frame for needle in self.needles)
 
     def close(self) -> None:
         self.left -= 1

@@ -81,11 +81,14 @@ class Load:
     ) -> None:
         assert len(people) == shape.steady + shape.hasty, "one person for each place"
         self._shape = shape
+        self._history = history
         self._edges = edges
         self._seed = seed
         self._stopping = asyncio.Event()
         self._answering: set[str] = set()
         self._changed = asyncio.Condition()
+        self.begun = 0
+        """Requests that were sent, each try counted."""
         self.ended = 0
         """Requests pursued to a terminal or a refusal."""
         self.spent = 0
@@ -102,6 +105,11 @@ class Load:
     def answering(self) -> int:
         """Answers that somebody reads just now."""
         return len(self._answering)
+
+    @property
+    def broken(self) -> int:
+        """Calls whose connection failed so far."""
+        return self._history.broken
 
     def start(self) -> None:
         for at, (_, client) in enumerate(self._people):
@@ -201,6 +209,7 @@ class Load:
         while True:
             edge = self._edge(chance)
             self._answering.add(place)
+            self.begun += 1
             await self._tell()
             try:
                 seen = await client.ask(edge, key, body, patience)

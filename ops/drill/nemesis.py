@@ -61,6 +61,24 @@ class Nemesis:
         await asyncio.sleep(self.chance.uniform(0.2, 1.5))
         self.saw("answers were being read", self.load.answering > 0, str(self.load.answering))
 
+    async def until(self, condition: Callable[[], bool], s_max: float) -> bool:
+        """Waits for something of this process; whether it came."""
+        deadline = time.monotonic() + s_max
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.02)
+        return True
+
+    async def until_so(self, condition: Callable[[], bool], s_max: float) -> bool:
+        """The same for a look that blocks."""
+        deadline = time.monotonic() + s_max
+        while not await asyncio.to_thread(condition):
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.3)
+        return True
+
     # Processes.
 
     async def send(self, part: str, number: signal.Signals) -> int:
@@ -104,6 +122,10 @@ class Nemesis:
         self.saw(f"{part} stood still to the end", signs.stopped(pid))
         os.kill(pid, signal.SIGCONT)
         self.note(NAMES[signal.SIGCONT], part)
+
+    def forget_frozen(self, pid: int) -> None:
+        """It will be ended as it stands."""
+        self._frozen.pop(pid)
 
     async def beside(self, machine: str, name: str) -> Instance:
         """A second instance of a machine, serving; it ends when the cell heals."""

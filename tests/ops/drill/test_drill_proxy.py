@@ -194,7 +194,9 @@ async def test_a_produce_reply_is_swallowed_and_its_request_served() -> None:
     async with proxied(echo, traps) as (proxy, connect):
         ends = await connect()
         acted: list[int] = []
-        trap = Trap(PRODUCE, b"wanted", Moment.BEFORE_REPLY, lambda: acted.append(len(echo.got)))
+        trap = Trap(
+            PRODUCE, (b"wanted", b"topic"), Moment.BEFORE_REPLY, lambda: acted.append(len(echo.got))
+        )
         traps.set(trap)
         assert await asked(ends, request(PRODUCE, 1, b"other topic"), 8) == reply(1)
         assert await asked(ends, request(OFFSET_COMMIT, 2, b"wanted"), 8) == reply(2)
@@ -203,7 +205,7 @@ async def test_a_produce_reply_is_swallowed_and_its_request_served() -> None:
         assert acted == [3], "the server had the request when its reply was kept back"
         assert (trap.closed, trap.left, proxy.counts.cut) == (1, 0, 1)
         again = await connect()
-        assert await asked(again, request(PRODUCE, 4, b"wanted"), 8) == reply(4)
+        assert await asked(again, request(PRODUCE, 4, b"wanted topic"), 8) == reply(4)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ async def test_other_moments(moment: Moment, served: bool, answered: bool) -> No
     async with proxied(echo, traps) as (_, connect):
         ends = await connect()
         acted: list[str] = []
-        traps.set(Trap(OFFSET_COMMIT, b"group", moment, lambda: acted.append("now")))
+        traps.set(Trap(OFFSET_COMMIT, (b"group",), moment, lambda: acted.append("now")))
         wire = request(OFFSET_COMMIT, 5, b"a group")
         ends[1].write(wire[:3])
         await ends[1].drain()
