@@ -1,6 +1,6 @@
 # `make run` starts everything, `make test` tests everything. Both set up what is missing first.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint check bench
+.PHONY: help setup run test lint check bench drill
 
 VENV := .venv/bin
 
@@ -31,6 +31,9 @@ check: lint ## lint and fast tests, under 90 s
 
 bench: setup ## Milena's share of the time to first token, per hop
 	@exec $(VENV)/milena bench
+
+drill: setup ## every fault of the matrix on real stacks under load; report in drill-out
+	@exec $(VENV)/milena drill
 
 lock: setup ## make requirements.txt anew from pyproject.toml, with hashes and without addresses
 	@exec $(VENV)/uv pip compile pyproject.toml --extra all --group dev --python-version 3.11 --quiet \

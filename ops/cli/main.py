@@ -41,6 +41,9 @@ HEAVY: Final[dict[str, dict[str, str]]] = {
         "bench": "Measure Milena's share of the time to first token per hop, and its CPU, on a "
         "fresh stack.",
     },
+    "ops.cli.drill": {
+        "drill": "Strike a fresh stack with faults under load, and check that nothing was lost.",
+    },
 }
 
 

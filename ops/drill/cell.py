@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 
 import msgspec
@@ -34,5 +34,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     act_s_max: float = 150.0
     heal_s_max: float = 90.0
     """From the end of the fault until all that was accepted has ended and no machine lags."""
+    settings: Mapping[str, str] = {}
+    """Of a stack of its own."""
+    judged: bool = True
+    """Under load, with a history and all checks; else the act alone says what is wrong."""
     short: bool = False
     """One of the seeded selection that every test run draws from."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from ops.drill import cells_data, cells_machines, cells_processes
+from ops.drill import cells_data, cells_machines, cells_processes, cells_topics
 from ops.drill.cell import Cell
 
-CELLS: Final[tuple[Cell, ...]] = (*cells_processes.CELLS, *cells_machines.CELLS, *cells_data.CELLS)
+CELLS: Final[tuple[Cell, ...]] = (
+    *cells_processes.CELLS,
+    *cells_machines.CELLS,
+    *cells_data.CELLS,
+    *cells_topics.CELLS,
+)
 BY_NAME: Final = {cell.name: cell for cell in CELLS}
 
 

@@ -92,6 +92,20 @@ async def worker_killed_mid_text(nemesis: Nemesis) -> None:
     nemesis.saw("granted epochs were lost with it", lost > 0, f"{lost} epochs")
 
 
+def worker_killed_at(point: str) -> Act:
+    """All tokens are made; kill -9 before the row is written, or before `Finished` is told."""
+
+    async def act(nemesis: Nemesis) -> None:
+        await nemesis.in_the_middle()
+        port = nemesis.ground.stack.part(WORKER).port
+        assert port is not None, "a worker listens"
+        waits = await nemesis.until_so(lambda: signs.metric(port, "milena_worker_paused") > 0, 30.0)
+        nemesis.saw(f"an answer waited at {point}", waits)
+        await nemesis.end(WORKER)
+
+    return act
+
+
 async def rolling(nemesis: Nemesis) -> None:
     """SIGTERM of everything, one after the other, as an upgrade does."""
     order = [*OURS, *STORES]
@@ -178,6 +192,17 @@ CELLS: Final = (
         what="kill -9 of the worker in the middle of tokens",
         act=worker_killed_mid_text,
         short=True,
+    ),
+    *(
+        Cell(
+            name=f"worker-kill-before-{point}",
+            row="5",
+            what=f"kill -9 of the worker with all tokens made, before its {point}",
+            act=worker_killed_at(point),
+            needs=Needs.OWN,
+            settings={"MILENA_INFERENCE_PAUSE_AT": point, "MILENA_INFERENCE_PAUSE_S": "2"},
+        )
+        for point in ("row", "finished")
     ),
     Cell(
         name="worker-freeze",

@@ -17,7 +17,7 @@ import httpx2
 import msgspec
 
 from ops.drill.client import Client, Patience, Person, body_of, ended, last_id
-from ops.drill.evidence import Seen
+from ops.drill.evidence import Call, Seen
 from ops.drill.history import History
 
 PAUSE_S: Final = (0.2, 0.8)
@@ -91,6 +91,8 @@ class Load:
         """Requests that were sent, each try counted."""
         self.ended = 0
         """Requests pursued to a terminal or a refusal."""
+        self.served_ms = 0
+        """When the newest request that was answered had been asked."""
         self.spent = 0
         """Refusals because an allowance was used up."""
         self.generations: dict[str, str] = {}
@@ -110,6 +112,10 @@ class Load:
     def broken(self) -> int:
         """Calls whose connection failed so far."""
         return self._history.broken
+
+    def somebody(self) -> Client:
+        """One of the people, for a question of the nemesis's own."""
+        return self._people[0][1].beside()
 
     def start(self) -> None:
         for at, (_, client) in enumerate(self._people):
@@ -134,6 +140,15 @@ class Load:
         async with asyncio.timeout(s_max), self._changed:
             await self._changed.wait_for(lambda: self.ended >= count)
 
+    async def until_served(self, since_ms: int, s_max: float) -> None:
+        """Somebody who asked since then was answered.
+
+        Raises:
+            TimeoutError: not in time.
+        """
+        async with asyncio.timeout(s_max), self._changed:
+            await self._changed.wait_for(lambda: self.served_ms >= since_ms)
+
     def ask_to_stop(self) -> None:
         """Nobody begins anything new."""
         self._stopping.set()
@@ -141,6 +156,8 @@ class Load:
     async def drained(self, s_max: float) -> int:
         """Waits until all that was begun has ended. How many people were still waiting at the deadline,
         who then give up."""
+        if not self._tasks:
+            return 0  # nobody was sent out
         _, late = await asyncio.wait(self._tasks, timeout=s_max)
         for task in late:
             task.cancel()
@@ -244,6 +261,8 @@ class Load:
 
     async def _counted(self, seen: Seen) -> Seen:
         self.ended += 1
+        if seen.call is Call.ASK and ended(seen):
+            self.served_ms = max(self.served_ms, seen.began_ms)
         await self._tell()
         return seen
 

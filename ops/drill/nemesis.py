@@ -12,10 +12,12 @@ import os
 import random
 import signal
 import time
+import uuid
 from collections.abc import Callable
 from typing import Final
 
 from ops.drill import signs
+from ops.drill.finding import Finding, Invariant
 from ops.drill.ground import Ground
 from ops.drill.instance import Instance
 from ops.drill.load import Load
@@ -40,6 +42,7 @@ class Nemesis:
         self.chance = random.Random(f"{seed}/nemesis")  # noqa: S311  a seeded choice, no secret
         self.faults: list[Fault] = []
         self.bites: list[Bite] = []
+        self.findings: list[Finding] = []
         self.measured: dict[str, float] = {}
         self._frozen: dict[int, str] = {}
         self._beside: list[Instance] = []
@@ -52,6 +55,15 @@ class Nemesis:
     def saw(self, sign: str, seen: bool, note: str = "") -> None:
         """A sign that a fault struck; every one of a cell must have been seen."""
         self.bites.append(Bite(sign, seen, note))
+
+    def require(self, holds: bool, otherwise: str) -> None:
+        """A promise that this cell looks at itself; what is not kept is found as dead."""
+        if not holds:
+            self.findings.append(Finding(Invariant.I7, otherwise))
+
+    def new_key(self) -> str:
+        """An idempotency key nobody used."""
+        return uuid.UUID(int=self.chance.getrandbits(128), version=4).hex
 
     # When.
 

@@ -14,6 +14,7 @@ ELSEWHERE = {
     "make check": "tests/house/test_readme.py",
     "make test": "tests/real/conftest.py",
     "make bench": "tests/ops/bench/test_hops.py",
+    "make drill": "tests/real/test_drill.py",
     ".venv/bin/milena down": "tests/ops/stack/test_status.py",
 }
 

@@ -1,0 +1,88 @@
+"""Runs many cells: those that share a kind of stack on one stack, one after the other, each to its verdict.
+
+Owns the order, the stacks and the folder of results. A cell that fails stops nothing; a stack that does not
+serve any more is left, and the next cell gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from confluent_kafka import KafkaException
+
+from connectors.errors import StoreUnavailable
+from ops.drill.cell import Cell, Needs
+from ops.drill.ground import Ground, fresh
+from ops.drill.result import CellResult
+from ops.drill.run import run
+from ops.stack.fresh import DidNotCome
+from topics.runtime.clock import wall_ms
+
+RESULTS: Final = "results.json"
+Tell = Callable[[Cell, CellResult | None], None]
+"""A cell begins, or it came to this."""
+
+
+async def campaign(
+    cells: Iterable[Cell], seed: int, out: Path, data: Path, tell: Tell
+) -> list[CellResult]:
+    """Every cell's result, in the order in which they were run; written to the folder `out`, which exists,
+    as they come."""
+    results: list[CellResult] = []
+    left = sorted(cells, key=lambda cell: [*Needs].index(cell.needs))
+    while left:
+        kind = left[0]
+        shutil.rmtree(data, ignore_errors=True)
+        async with _ground(kind, data, seed) as ground:
+            while left and _may_share(kind, left[0]):
+                cell = left.pop(0)
+                tell(cell, None)
+                result = await one(cell, ground, seed, out)
+                results.append(result)
+                (out / RESULTS).write_bytes(msgspec.json.encode(results))
+                tell(cell, result)
+                if result.error or not ground.stack.status().ready:
+                    break
+    return results
+
+
+async def one(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
+    """One cell; what breaks it off is its error, with the place."""
+    began_ms = wall_ms()
+    try:
+        return await run(cell, ground, seed, out)
+    except (DidNotCome, TimeoutError, KafkaException, StoreUnavailable, AssertionError) as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return CellResult(
+            name=cell.name,
+            row=cell.row,
+            seed=seed,
+            began_ms=began_ms,
+            healed_ms=wall_ms(),
+            ended_ms=wall_ms(),
+            faults=[],
+            bites=[],
+            findings=[],
+            looked_at={},
+            error=f"{type(error).__name__} in {where.name}: {error}",
+        )
+
+
+@contextlib.asynccontextmanager
+async def _ground(cell: Cell, data: Path, seed: int) -> AsyncIterator[Ground]:
+    proxied = cell.needs is Needs.PROXIES
+    async with fresh(data, seed, proxied=proxied, settings=cell.settings) as ground:
+        yield ground
+
+
+def _may_share(first: Cell, other: Cell) -> bool:
+    """Whether a cell may run on the stack that was started for another."""
+    if first is other:
+        return True
+    return Needs.OWN not in (first.needs, other.needs) and first.needs is other.needs
