@@ -6,6 +6,7 @@ serve any more is left, and the next cell gets a new one.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import traceback
@@ -36,17 +37,25 @@ async def campaign(
     as they come."""
     results: list[CellResult] = []
     left = sorted(cells, key=lambda cell: [*Needs].index(cell.needs))
+
+    def note(cell: Cell, result: CellResult) -> None:
+        results.append(result)
+        (out / RESULTS).write_bytes(msgspec.json.encode(results))
+        tell(cell, result)
+
     while left:
         kind = left[0]
         shutil.rmtree(data, ignore_errors=True)
+        if kind.measure is not None:
+            tell(left.pop(0), None)
+            note(kind, await asyncio.to_thread(kind.measure, data, seed))
+            continue
         async with _ground(kind, data, seed) as ground:
             while left and _may_share(kind, left[0]):
                 cell = left.pop(0)
                 tell(cell, None)
                 result = await one(cell, ground, seed, out)
-                results.append(result)
-                (out / RESULTS).write_bytes(msgspec.json.encode(results))
-                tell(cell, result)
+                note(cell, result)
                 if result.error or not ground.stack.status().ready:
                     break
     return results
@@ -85,4 +94,4 @@ def _may_share(first: Cell, other: Cell) -> bool:
     """Whether a cell may run on the stack that was started for another."""
     if first is other:
         return True
-    return Needs.OWN not in (first.needs, other.needs) and first.needs is other.needs
+    return first.needs is other.needs and first.needs in (Needs.STACK, Needs.PROXIES)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from pathlib import Path
 
 import msgspec
 
 from ops.drill.load import Shape
 from ops.drill.nemesis import Nemesis
+from ops.drill.result import CellResult
 
 Act = Callable[[Nemesis], Awaitable[None]]
 """Does the harm, at moments of its choosing, and returns when the fault is over."""
+
+
+Measure = Callable[[Path, int], CellResult]
+"""Runs by itself over a folder, from a seed. Blocking."""
 
 
 class Needs(Enum):
@@ -20,15 +26,18 @@ class Needs(Enum):
     STACK = "any stack"
     PROXIES = "a stack behind proxies"
     OWN = "a stack of its own, which it may spoil"
+    BROKER = "a broker alone"
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell. `act` fails it by raising, and by signs that were not seen."""
+    """One cell: `act` or `measure`. An act fails it by raising, and by signs that were not seen."""
 
     name: str
     row: str
     what: str
-    act: Act
+    act: Act | None = None
+    measure: Measure | None = None
+    """In the place of `act`, where a cell brings its own broker."""
     needs: Needs = Needs.STACK
     shape: Shape = Shape()
     act_s_max: float = 150.0

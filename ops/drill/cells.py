@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from ops.drill import cells_data, cells_machines, cells_processes, cells_topics
+from ops.drill import cells_data, cells_machines, cells_processes, cells_topics, resume
 from ops.drill.cell import Cell
 
 CELLS: Final[tuple[Cell, ...]] = (
@@ -13,6 +13,7 @@ CELLS: Final[tuple[Cell, ...]] = (
     *cells_machines.CELLS,
     *cells_data.CELLS,
     *cells_topics.CELLS,
+    *resume.CELLS,
 )
 BY_NAME: Final = {cell.name: cell for cell in CELLS}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ops.drill import history as histories
-from ops.drill.cell import Cell
+from ops.drill.cell import Act, Cell
 from ops.drill.check import Verdict, check
 from ops.drill.evidence import Seen
 from ops.drill.finding import Finding, Invariant
@@ -34,6 +34,7 @@ SAMPLE_S: Final = 1.0
 
 async def run(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
     """One cell on a stack that serves. Its history is left in `out`."""
+    assert cell.act is not None, "a cell that measures needs no ground"
     await ground.serving()
     await ground.caught_up(QUIET_S_MAX)
     people = await ground.people(cell.shape.steady, Tier.PAID)
@@ -48,7 +49,8 @@ async def run(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
         samples: list[Sample] = []
         sampling = asyncio.create_task(_sample(ground, load, samples))
         try:
-            healed_ms, error, late = await _strike(cell, ground, load, nemesis)
+            struck = _strike(cell, cell.act, ground, load, nemesis)
+            healed_ms, error, late = await struck
         finally:
             sampling.cancel()
             await asyncio.gather(sampling, return_exceptions=True)
@@ -82,7 +84,7 @@ async def run(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
 
 
 async def _strike(
-    cell: Cell, ground: Ground, load: Load, nemesis: Nemesis
+    cell: Cell, act: Act, ground: Ground, load: Load, nemesis: Nemesis
 ) -> tuple[int, str, list[Finding]]:
     """Load, fault, heal, end. Returns when it healed, why the cell broke off, what never ended."""
     error = ""
@@ -91,7 +93,7 @@ async def _strike(
             load.start()
             await load.until_ended(WARM)
         async with asyncio.timeout(cell.act_s_max):
-            await cell.act(nemesis)
+            await act(nemesis)
     except TimeoutError:
         error = f"the fault was not over after {cell.act_s_max:g} s"
     except DidNotCome as missing:

@@ -251,6 +251,9 @@ def test_a_healthy_cell_holds_and_tells_how_much_it_saw() -> None:
     assert verdict.held, verdict.findings
     assert verdict.looked_at == {
         "calls": 2,
+        "ok": 2,
+        "fail": 0,
+        "unknown": 0,
         "accepted": 1,
         "streamed events": 4,
         "generations": 1,

@@ -12,6 +12,7 @@ from ops.drill.cell import Needs
 from ops.drill.cells import BY_NAME, CELLS, selection
 from ops.drill.finding import Finding, Invariant
 from ops.drill.ground import OURS
+from ops.drill.lag import MACHINES
 from ops.drill.result import Bite, CellResult, Fault
 
 ROWS = {*map(str, range(1, 10)), "11", "12", "15", "16", "18", "19", "P1", "P2", "P3"}
@@ -84,6 +85,13 @@ def test_cells_share_a_stack_of_their_kind_and_never_one_that_may_be_spoilt() ->
     assert _may_share(own, own)
     assert not _may_share(own, other)
     assert not _may_share(plain, own)
+    assert not _may_share(BY_NAME["resume/runs"], BY_NAME["resume/accounts"])
+
+
+def test_a_cell_acts_or_measures() -> None:
+    assert all((cell.act is None) is not (cell.measure is None) for cell in CELLS)
+    measured = {cell.name for cell in CELLS if cell.measure is not None}
+    assert measured == {f"resume/{machine}" for machine in MACHINES}
 
 
 def test_unknown_cells_are_refused_by_name() -> None:
