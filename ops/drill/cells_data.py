@@ -15,7 +15,7 @@ from ops.drill.proxy import Way
 from topics.registry import ACCOUNTS_INBOX, METERING_INBOX, RUNS_INBOX, WORKERS_INBOX
 from topics.runtime.clock import wall_ms
 
-ROOM_BYTES: Final = 65_536
+ROOM_BYTES: Final = 1_024
 FULL_S: Final = 8.0
 STORE_SILENT_S: Final = 7.0
 """Longer than a statement's deadline: what was written is unknown to who wrote it."""
@@ -54,12 +54,13 @@ def full(policy: str) -> Act:
         before = await asyncio.to_thread(_full_signs, redis)
         room = await asyncio.to_thread(_config, redis, "maxmemory")
         try:
-            await asyncio.to_thread(_fill, redis, policy)
+            await asyncio.to_thread(redis.config_set, "maxmemory-policy", policy)
+            await _tighten(redis, 1.0)
             nemesis.note(f"full, {policy}", "redis")
             if evicting:
                 told = await nemesis.until_so(lambda: not nemesis.ground.second.ready, 15.0)
                 nemesis.saw("an edge reports the policy", told)
-            await asyncio.sleep(FULL_S)
+            await _tighten(redis, FULL_S)
             after = await asyncio.to_thread(_full_signs, redis)
         finally:
             await asyncio.to_thread(redis.config_set, "maxmemory", room)
@@ -134,10 +135,14 @@ def _config(redis: Redis, name: str) -> str:
     return told[name]
 
 
-def _fill(redis: Redis, policy: str) -> None:
-    redis.config_set("maxmemory-policy", policy)
-    used = int(_info(redis, "memory")["used_memory"])
-    redis.config_set("maxmemory", str(used + ROOM_BYTES))
+async def _tighten(redis: Redis, seconds: float) -> None:
+    """Keeps the bound just above what is used, again and again: what was freed is gone at once."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while loop.time() < until:
+        used = int((await asyncio.to_thread(_info, redis, "memory"))["used_memory"])
+        await asyncio.to_thread(redis.config_set, "maxmemory", str(used + ROOM_BYTES))
+        await asyncio.sleep(0.1)
 
 
 def _full_signs(redis: Redis) -> dict[str, int]:
