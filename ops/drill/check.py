@@ -6,6 +6,7 @@ a check that saw nothing finds nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -14,6 +15,7 @@ import msgspec
 from ops.drill import check_accounts, check_lives, check_streams
 from ops.drill.evidence import Evidence
 from ops.drill.finding import Finding, Invariant
+from ops.drill.history import Outcome, outcome
 
 MEMORY_GROWTH_BYTES_MAX: Final = 96 * 1_048_576
 FINDINGS_MAX: Final = 100
@@ -84,10 +86,12 @@ def check(evidence: Evidence) -> Verdict:
             if number == FINDINGS_MAX:
                 break
             findings.append(finding)
+    outcomes = Counter(outcome(one) for one in evidence.seen)
     return Verdict(
         findings=findings,
         looked_at={
             "calls": len(evidence.seen),
+            **{one.value: outcomes[one] for one in Outcome},
             "accepted": sum(one.accepted for one in evidence.seen),
             "streamed events": sum(len(one.shown) for one in evidence.seen),
             "generations": len(evidence.lives),
