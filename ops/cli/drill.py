@@ -52,8 +52,9 @@ def drill(
     """Strike a fresh stack with faults under load, and check that nothing was lost."""
     if simulate:
         raise typer.Exit(simulation(Path.cwd(), seeds))
-    from ops.drill.campaign import RESULTS, campaign
+    from ops.drill.campaign import campaign
     from ops.drill.cells import CELLS, selection
+    from ops.drill.report import HTML, write
 
     if listed:
         rows = [("cell", "row", "needs", "what")]
@@ -69,8 +70,9 @@ def drill(
         with working(f"starting a stack for {chosen[0].name}") as say:
             tell = _teller(say, len(chosen))
             results = asyncio.run(campaign(chosen, chosen_seed, out, data, tell))
+    write(results, out)
     failed = [result.name for result in results if not result.passed]
-    note(f"{len(results) - len(failed)} of {len(results)} passed; see {out / RESULTS}")
+    note(f"{len(results) - len(failed)} of {len(results)} passed; see {out / HTML}")
     if failed:
         note(f"again: milena drill --seed {chosen_seed} --cells {','.join(failed)}")
         raise typer.Exit(ExitCode.FAILED)
@@ -133,6 +135,9 @@ def outcome_lines(result: CellResult) -> list[str]:
     lines = [
         f"{'':<28} {verdict} in {took_s:.0f} s, {result.looked_at.get('accepted', 0)} accepted"
     ]
+    figures = ", ".join(f"{name} {value:g}" for name, value in result.measured.items())
+    if figures:
+        lines.append(f"{'':<30} {figures}")
     if result.error:
         lines.append(f"{'':<30} {result.error}")
     lines += [f"{'':<30} did not bite: {b.sign} {b.note}" for b in result.bites if not b.seen]
