@@ -111,7 +111,7 @@ async def poisoned(nemesis: Nemesis) -> None:
 async def replayed(nemesis: Nemesis) -> None:
     """Every record of the cell so far comes once more, in order, behind the new ones."""
     since_ms = wall_ms()
-    await nemesis.load.until_ended(25)
+    await nemesis.load.until_ended(12)
     for inbox in (ACCOUNTS_INBOX, RUNS_INBOX, METERING_INBOX, WORKERS_INBOX):
         count = await asyncio.to_thread(
             poison.replay, nemesis.ground.bootstrap, inbox, since_ms - 5_000

@@ -159,7 +159,7 @@ def compacted_and_killed(machine: str) -> Act:
 
     async def act(nemesis: Nemesis) -> None:
         await nemesis.in_the_middle()
-        await nemesis.load.until_ended(30)
+        await nemesis.load.until_ended(12)
         await compact(nemesis, machine)
         await nemesis.end(machine)
 

@@ -90,7 +90,7 @@ class Load:
         self.begun = 0
         """Requests that were sent, each try counted."""
         self.ended = 0
-        """Requests pursued to a terminal or a refusal."""
+        """Requests pursued to a terminal or a refusal, those of the hasty left out."""
         self.served_ms = 0
         """When the newest request that was answered had been asked."""
         self.spent = 0
@@ -101,6 +101,8 @@ class Load:
             (person, Client(f"{at:02d}", person, http, history, now_ms))
             for at, person in enumerate(people)
         ]
+        self._hasty = {client.name for _, client in self._people[shape.steady :]}
+        """Theirs are over at once, so that they do not count as answers under way."""
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -225,7 +227,8 @@ class Load:
         place = f"{client.name}/{key}/{chance.random()}"
         while True:
             edge = self._edge(chance)
-            self._answering.add(place)
+            if client.name not in self._hasty:
+                self._answering.add(place)
             self.begun += 1
             await self._tell()
             try:
@@ -238,7 +241,7 @@ class Load:
                 break
             await asyncio.sleep(chance.uniform(*PAUSE_S))
         if once or seen.status != 200 or ended(seen) or not body["stream"]:
-            return await self._counted(seen)
+            return await self._counted(client, seen)
         if again:
             return await self._pursue(client, chance, key, body)
         return await self._finish(client, chance, seen)
@@ -257,10 +260,10 @@ class Load:
             after = last_id(seen) or after
             if seen.status in _REFUSED or (seen.status == 200 and not seen.shown):
                 break  # over: nothing follows what this reader has
-        return await self._counted(seen)
+        return await self._counted(client, seen)
 
-    async def _counted(self, seen: Seen) -> Seen:
-        self.ended += 1
+    async def _counted(self, client: Client, seen: Seen) -> Seen:
+        self.ended += client.name not in self._hasty
         if seen.call is Call.ASK and ended(seen):
             self.served_ms = max(self.served_ms, seen.began_ms)
         await self._tell()
