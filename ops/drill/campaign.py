@@ -26,6 +26,8 @@ from ops.stack.fresh import DidNotCome
 from topics.runtime.clock import wall_ms
 
 RESULTS: Final = "results.json"
+BROKEN_OFF: Final = (DidNotCome, TimeoutError, KafkaException, StoreUnavailable, AssertionError)
+"""What ends a cell without a verdict: a part that did not come or did not answer."""
 Tell = Callable[[Cell, CellResult | None], None]
 """A cell begins, or it came to this."""
 
@@ -48,7 +50,7 @@ async def campaign(
         shutil.rmtree(data, ignore_errors=True)
         if kind.measure is not None:
             tell(left.pop(0), None)
-            note(kind, await asyncio.to_thread(kind.measure, data, seed))
+            note(kind, await measured(kind, data, seed))
             continue
         async with _ground(kind, data, seed) as ground:
             while left and _may_share(kind, left[0]):
@@ -66,21 +68,35 @@ async def one(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
     began_ms = wall_ms()
     try:
         return await run(cell, ground, seed, out)
-    except (DidNotCome, TimeoutError, KafkaException, StoreUnavailable, AssertionError) as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return CellResult(
-            name=cell.name,
-            row=cell.row,
-            seed=seed,
-            began_ms=began_ms,
-            healed_ms=wall_ms(),
-            ended_ms=wall_ms(),
-            faults=[],
-            bites=[],
-            findings=[],
-            looked_at={},
-            error=f"{type(error).__name__} in {where.name}: {error}",
-        )
+    except BROKEN_OFF as error:
+        return _broken_off(cell, seed, began_ms, error)
+
+
+async def measured(cell: Cell, data: Path, seed: int) -> CellResult:
+    """One cell that brings its own broker."""
+    assert cell.measure is not None, "it measures"
+    began_ms = wall_ms()
+    try:
+        return await asyncio.to_thread(cell.measure, data, seed)
+    except BROKEN_OFF as error:
+        return _broken_off(cell, seed, began_ms, error)
+
+
+def _broken_off(cell: Cell, seed: int, began_ms: int, error: Exception) -> CellResult:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return CellResult(
+        name=cell.name,
+        row=cell.row,
+        seed=seed,
+        began_ms=began_ms,
+        healed_ms=wall_ms(),
+        ended_ms=wall_ms(),
+        faults=[],
+        bites=[],
+        findings=[],
+        looked_at={},
+        error=f"{type(error).__name__} in {where.name}: {error}",
+    )
 
 
 @contextlib.asynccontextmanager

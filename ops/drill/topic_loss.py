@@ -29,7 +29,8 @@ def create(bootstrap: str, topic: Topic, partitions: int) -> None:
     wanted = NewTopic(
         topic.name, num_partitions=partitions, replication_factor=1, config=topic.config()
     )
-    for future in _admin(bootstrap).create_topics([wanted], operation_timeout=CALL_S_MAX).values():
+    admin = _admin(bootstrap)  # what it promised is void once nobody holds it
+    for future in admin.create_topics([wanted], operation_timeout=CALL_S_MAX).values():
         future.result(CALL_S_MAX)
 
 
