@@ -58,9 +58,17 @@ async def campaign(
                 tell(cell, None)
                 result = await one(cell, ground, seed, out)
                 note(cell, result)
+                if not result.passed:
+                    keep_logs(data, out, cell)
                 if result.error or not ground.stack.status().ready:
                     break
     return results
+
+
+def keep_logs(data: Path, out: Path, cell: Cell) -> None:
+    """What the parts wrote, of a cell that failed: their stack is gone soon."""
+    kept = out / "logs" / cell.name.replace("/", "_")
+    shutil.copytree(data / "logs", kept, dirs_exist_ok=True)
 
 
 async def one(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:

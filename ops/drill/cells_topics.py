@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -43,17 +43,33 @@ LOSSES: Final = (
     Loss(topic=EDGE_REPLIES, part="edge", asked=False),
     Loss(topic=CONTROL_STREAMS, part="closer", asked=False),
     Loss(topic=ACCOUNTS_INBOX, part="accounts", command=("topics", "adopt", "accounts", "--yes")),
-    Loss(
-        topic=CHANGELOGS["accounts"],
-        part="accounts",
-        command=("topics", "refold", "accounts", "--yes"),
-    ),
+)
+CHANGELOG: Final = Loss(
+    topic=CHANGELOGS["accounts"],
+    part="accounts",
+    command=("topics", "refold", "accounts", "--yes"),
 )
 
 
 async def missing(nemesis: Nemesis) -> None:
     """Takes each topic away, starts its reader, and gives it back."""
-    for loss in LOSSES:
+    await _lose(nemesis, LOSSES)
+
+
+async def changelog_lost(nemesis: Nemesis) -> None:
+    """What is told by the inbox alone is told again: a spent key is known, whatever was lost."""
+    client, key = nemesis.load.somebody(), nemesis.new_key()
+    before = await client.ask(nemesis.ground.edges[0], key, _body())
+    nemesis.require(before.status == OK, f"the first answer was {before.status}")
+    await asyncio.sleep(3.0)  # its offsets are committed by then
+    await _lose(nemesis, (CHANGELOG,))
+    after = await client.ask(nemesis.ground.edges[0], key, _body())
+    same = after.generation_id == before.generation_id
+    nemesis.require(same, f"the key now names {after.generation_id}, not {before.generation_id}")
+
+
+async def _lose(nemesis: Nemesis, losses: Sequence[Loss]) -> None:
+    for loss in losses:
         await nemesis.ground.serving()
         await _take_away(nemesis, loss)
         await _apply(nemesis)
@@ -184,12 +200,22 @@ CELLS: Final = (
     Cell(
         name="topics-missing",
         row="P3",
-        what="replies, controls, an inbox and a changelog are deleted, one after another",
+        what="replies, controls and an inbox are deleted, one after another",
         act=missing,
         needs=Needs.OWN,
         settings=SETTINGS,
         judged=False,
         act_s_max=600.0,
+    ),
+    Cell(
+        name="changelog-lost",
+        row="18",
+        what="the changelog of accounts is deleted, and its inbox folded from the start",
+        act=changelog_lost,
+        needs=Needs.OWN,
+        settings=SETTINGS,
+        judged=False,
+        act_s_max=300.0,
     ),
     Cell(
         name="topics-wrong-size",

@@ -175,8 +175,14 @@ def ended(seen: Seen) -> bool:
 
 
 def last_id(seen: Seen) -> str | None:
-    """Where to go on; None before the first event with an id."""
-    return next((shown.id for shown in reversed(seen.shown) if shown.id), None)
+    """Where to go on; None before the first event with an id. A snapshot without one begins the text anew,
+    so that what came before it is no place any more."""
+    for shown in reversed(seen.shown):
+        if shown.id:
+            return shown.id
+        if shown.name == "snapshot":
+            return ""
+    return None
 
 
 def digest(body: dict[str, Any]) -> str:

@@ -248,7 +248,7 @@ class Load:
 
     async def _finish(self, client: Client, chance: random.Random, seen: Seen) -> Seen:
         """Goes on reading a generation until its terminal."""
-        generation_id, after = seen.generation_id, last_id(seen)
+        generation_id, after = seen.generation_id, last_id(seen) or None
         place = f"{client.name}/{generation_id}/{chance.random()}"
         while not ended(seen):
             await asyncio.sleep(chance.uniform(*PAUSE_S))
@@ -257,7 +257,8 @@ class Load:
                 seen = await client.resume(self._edge(chance), generation_id, after)
             finally:
                 self._answering.discard(place)
-            after = last_id(seen) or after
+            newer = last_id(seen)
+            after = after if newer is None else newer or None
             if seen.status in _REFUSED or (seen.status == 200 and not seen.shown):
                 break  # over: nothing follows what this reader has
         return await self._counted(client, seen)
