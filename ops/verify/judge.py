@@ -129,14 +129,15 @@ class PartitionJudge:
         for key, (late, what) in self._late.items():
             stands = f"as of offset {offset_of(rows[key].seq)}"
             self._differ(Check.STATE, late, key, what, f"folded at {late}", stands)
-        for key, row in self._table.rows.items():
+        for key, row in rows.items():
             if row.raw is None or key in self._stood:
                 continue
             at = offset_of(row.seq)
             if not self._whole and self._of_the_past(row):
                 continue
             self._differ(Check.STATE, at, key, "offset", "no such event", str(at))
-        self.tally.keys = len({*self._refold.keys, *self._table.rows})
+        here = (key for key, row in rows.items() if row.raw is not None)
+        self.tally.keys = len({*self._refold.keys, *here})
 
     def _compare(self, step: Step) -> None:
         """The record of the key, at the event it stands at and behind it."""
