@@ -135,6 +135,12 @@ def remarks(proof: Proof) -> list[str]:
         for one in proof.machines
         if one.cut_ms is not None
     ]
+    told += [
+        f"{one.machine}: its inbox was re-created; {one.tally.adopted} keys were folded from the state "
+        f"recorded before, of {one.tally.unproven} nothing is proven"
+        for one in proof.machines
+        if one.recreated
+    ]
     if proof.outputs_cut:
         told.append(f"{proof.outputs_cut} outputs are older than what their topics keep")
     return told

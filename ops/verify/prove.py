@@ -54,10 +54,13 @@ class MachineProof(msgspec.Struct, kw_only=True):
     cut_ms: int | None = None
     """Append time of the first event kept, where older ones are gone: latest of its partitions."""
 
+    recreated: int = 0
+    """Partitions whose inbox was re-created and adopted: what came before is known by states only."""
+
     @property
     def whole(self) -> bool:
         """The log was folded from its very first event."""
-        return self.cut_ms is None and self.tally.adopted == 0
+        return self.cut_ms is None and self.recreated == 0
 
 
 class Proof(msgspec.Struct, kw_only=True):
@@ -181,6 +184,7 @@ class _Proving:
             table = table_of(self._counted(changes, extent))
             life = table.life
             cut = start > 0 or life > 1
+            proof.recreated += life > 1
             if start > 0:
                 proof.cut_ms = max(
                     proof.cut_ms or 0, self._first_ms(machine.inbox, partition, start, end)

@@ -5,13 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from ops.cli.verify import remarks
 from ops.verify import prove as proving
 from ops.verify.findings import Check, Difference, Unjudged
 from ops.verify.prove import Span
-from processors import stored
+from processors import marks, stored
 from processors.admission.state import Account
+from processors.machine import Event, Outputs
 from schemas.generated import types as t
-from tests.ops.verify.world import MACHINES, World, answered, ask
+from tests.ops.verify.world import MACHINES, TOPIC_ID, World, answered, ask, finish
 from tests.processors.events import submit
 from topics import wire
 from topics.registry import (
@@ -266,3 +268,68 @@ async def test_a_compacted_changelog_is_proven_and_says_of_what_nothing_is() -> 
     assert proof.proven, proof.differences
     runs = next(one for one in proof.machines if one.machine == "runs")
     assert (runs.tally.adopted, runs.tally.unproven) == (1, 1)
+
+
+async def test_each_event_is_judged_by_the_rules_it_was_decided_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An upgrade in the middle of the log: later rules tell usage as void."""
+    first = MACHINES["metering"]
+
+    def later(state: Any, event: Event) -> tuple[Any, Outputs]:
+        after, outputs = first.fold(state, event)
+        void = (
+            msgspec.structs.replace(one, value=msgspec.structs.replace(one.value, void=True))
+            for one in outputs
+        )
+        return after, tuple(void)
+
+    world = await answered("a")
+    second = msgspec.structs.replace(first, fold=later, rules=2, earlier={1: first.fold})
+    monkeypatch.setitem(MACHINES, "metering", second)
+    await world.run()
+    await ask(world, submit("b", "b"))
+    await finish(world, "b")
+    proof = world.prove(machines=("metering",))
+    assert proof.proven, proof.differences
+    assert [wire.decode(t.UsageFact, one.value).void for one in world.of(FACTS_USAGE)] == [
+        False,
+        True,
+    ]
+    monkeypatch.setitem(MACHINES, "metering", first)
+    with pytest.raises(Unjudged, match="metering decided by rules 2"):
+        world.prove(machines=("metering",))
+    only_later = msgspec.structs.replace(first, fold=later)
+    monkeypatch.setitem(MACHINES, "metering", only_later)
+    with pytest.raises(Unjudged, match="metering decided by rules 2"):
+        world.prove(machines=("metering",))
+
+
+async def test_an_adopted_inbox_is_proven_from_what_was_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await answered("a")
+    inbox = METERING_INBOX.name
+    for (name, partition), reads in world.records.items():
+        if name == inbox:
+            reads.clear()
+            world.taken[(name, partition)] = 0
+    changelog = CHANGELOGS["metering"]
+    for partition in range(4):
+        raw = next(
+            read.value
+            for read in world.of(changelog)
+            if read.partition == partition and read.key.startswith("\0")
+        )
+        assert raw is not None
+        mark = marks.adopted(marks.decode(raw), TOPIC_ID)
+        world.append(changelog.name, partition, marks.key_of(partition), marks.encode(mark))
+    await world.run()
+    await ask(world, submit("b", "b"))
+    await finish(world, "b")
+    proof = world.prove(machines=("metering",))
+    assert proof.proven, proof.differences
+    (metering,) = proof.machines
+    assert (metering.whole, metering.recreated, metering.tally.adopted) == (False, 4, 1)
+    assert metering.tally.events > 0
+    assert "its inbox was re-created; 1 keys" in "".join(remarks(proof))
