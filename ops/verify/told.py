@@ -131,11 +131,12 @@ def meet(
     makers = _WHOLE_TOPICS.get(read.topic) or _makers_of(value)
     if not makers & machines:
         return None
-    before = ledger.times_found(value.event_id, read.topic)
+    tokens = tokens_found(value)
+    first = tokens is not None and ledger.times_found(value.event_id, read.topic) == 0
     raw = _ENCODER.encode(value)
     right, told = ledger.find(value.event_id, read.topic, read.partition, read.key, raw)
     if right:
-        if before == 0 and (tokens := tokens_found(value)) is not None:
+        if tokens is not None and first:
             ledger.add_tokens(tokens)
         return None
     if told is None:
