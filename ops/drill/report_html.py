@@ -26,7 +26,7 @@ font:13px ui-monospace,monospace}code{padding:2px 5px}pre{padding:12px 14px;over
 th{font-weight:600;text-align:left;color:var(--soft);font-size:12.5px}
 th,td{padding:8px 14px;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;
-white-space:nowrap}td.k{white-space:nowrap}a{color:inherit;text-underline-offset:3px}
+white-space:nowrap}td span{white-space:nowrap}a{color:inherit;text-underline-offset:3px}
 .good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.open{color:var(--open)}
 section.card{padding:18px 20px;margin:0 0 18px}section .head{display:flex;gap:10px;align-items:baseline;
 flex-wrap:wrap;margin-bottom:10px}section svg{display:block;max-width:100%;height:auto}

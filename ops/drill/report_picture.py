@@ -22,7 +22,7 @@ LANE: Final = 20
 PANEL: Final = 96
 GAP: Final = 40
 TOP: Final = 30
-GLYPHS_A_PIXEL: Final = 6.2
+GLYPH_PIXELS: Final = 6.8
 """Width of one character of a label, roughly: labels that would overlap are left to the titles."""
 ALL: Final = "all"
 SERIES: Final = ("accounts", "runs", "workers", "metering")
@@ -162,7 +162,7 @@ def _marks(faults: Sequence[Fault], scale: _Scale, middle: float) -> Iterator[st
         kind = "end" if ends else "mark"
         yield f'<circle class="{kind}" cx="{x}" cy="{middle}" r="4"><title>{words}</title></circle>'
         next_x = min((one for one in places[at + 1 :] if one > x), default=WIDTH - RIGHT + 20)
-        wide = len(fault.what) * GLYPHS_A_PIXEL + 12
+        wide = len(fault.what) * GLYPH_PIXELS + 12
         if x >= free_from and x + wide <= next_x - 4:
             label = escape(fault.what)
             yield f'<text class="l" x="{x + 8}" y="{middle + 4}">{label}</text>'
