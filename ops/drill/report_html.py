@@ -70,8 +70,7 @@ def _body(report: Report, pictures: Mapping[str, str]) -> Iterator[str]:
             (escape(f.name), str(f.count), f"{f.median:g}", f"{f.worst:g}", escape(f.cell))
             for f in report.figures
         ]
-        heads = ("figure", "measured", "median", "worst", "in")
-        yield _table(heads, rows, numbers={1, 2, 3})
+        yield _table(("figure", "measured", "median", "worst", "in"), rows, numbers={1, 2, 3})
     yield "<h2>Faults against throughput and lag</h2>"
     for row in report.rows:
         yield from _cell(row, pictures.get(row.result.name, ""))
