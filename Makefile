@@ -18,7 +18,7 @@ test: setup ## every test that needs no GPU
 	@exec $(VENV)/pytest
 
 # Tests that start processes, servers or a model are left to `make test`.
-SLOW := inference edge contract/engines ops/stack connectors/redis connectors/closer real
+SLOW := inference edge simulation contract/engines ops/stack connectors/redis connectors/closer real
 
 lint: setup ## format, lint, types, layers
 	@$(VENV)/ruff format --check .

@@ -46,9 +46,14 @@ Fatal = Callable[[str], None]
 class Sent(Protocol):
     """What the broker says of an appended record; the time is the append time in milliseconds."""
 
-    partition: int
-    offset: int
-    timestamp: int
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp(self) -> int: ...
 
 
 class Log(Protocol):
@@ -166,6 +171,8 @@ class Shell(Generic[State]):
 
     async def take(self, record: Incoming, acknowledge: Callable[[], None]) -> None:
         """Folds one record and queues its acknowledgement. Returns before the broker answers."""
+        if record.partition not in self._marks:
+            return  # it was given up meanwhile: unacknowledged, so its owner reads it
         now_s = self._elapsed_s()
         now_ms = self.clock.now_ms(now_s)
         if now_ms and record.append_ms > now_ms + AHEAD_OF_CLOCK_MS_MAX:
@@ -390,4 +397,4 @@ class Shell(Generic[State]):
 
 
 def _nothing() -> None:
-    """The shell's own sends acknowledge no event."""
+    """Acknowledges no event."""

@@ -1,0 +1,74 @@
+"""Many seeds, over several processes. Owns the spreading and the sum; runs no world itself."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgspec
+import structlog
+
+from tests.simulation import bugs
+from tests.simulation.plans import PLANS
+from tests.simulation.world import Outcome, run
+
+Task = tuple[int, str, str | None]
+"""Seed, plan, seeded bug."""
+
+
+class Summary(msgspec.Struct):
+    """A batch so far."""
+
+    seeds: int = 0
+    steps: int = 0
+    records: int = 0
+    virtual_s: float = 0.0
+    marks: Counter[str] = msgspec.field(default_factory=Counter)
+    failed: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.records += outcome.records
+        self.virtual_s += outcome.virtual_s
+        self.marks.update(outcome.marks)
+        if outcome.failure is not None:
+            self.failed.append(outcome)
+
+
+def replay_line(outcome: Outcome, bug: str | None = None) -> str:
+    """The command that shows this failure again."""
+    seeded = f" --bug {bug}" if bug else ""
+    return f"python -m tests.simulation --seed {outcome.seed} --plan {outcome.plan}{seeded} --trace"
+
+
+def one(task: Task) -> Outcome:
+    """Runs one seed, with a bug seeded where one is named."""
+    seed, plan, bug = task
+    quiet()
+    if bug is None:
+        return run(seed, PLANS[plan])
+    with bugs.seeded(bug):
+        return run(seed, PLANS[plan])
+
+
+def quiet() -> None:
+    """The simulated processes log into nothing."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+def outcomes(tasks: list[Task], parallel: int) -> Iterator[Outcome]:
+    """Every task's outcome, in order."""
+    if parallel <= 1:
+        yield from map(one, tasks)
+        return
+    with multiprocessing.get_context("fork").Pool(parallel, maxtasksperchild=200) as pool:
+        yield from pool.imap(one, tasks, chunksize=1)
+
+
+def summed(tasks: list[Task], parallel: int, told: Callable[[Summary], None]) -> Summary:
+    """The whole batch; `told` hears of every seed."""
+    summary = Summary()
+    for outcome in outcomes(tasks, parallel):
+        summary.add(outcome)
+        told(summary)
+    return summary
