@@ -79,6 +79,7 @@ class RedisServer:
             b"*%d\r\n" % len(words)
             + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
         )
+        link.settimeout(30.0)  # it may have asked for a sleep of as long as a call may take
         return link
 
     def log(self) -> str:
