@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -69,13 +70,25 @@ def drill(
         data = Path(folder) / "data"
         with working(f"starting a stack for {chosen[0].name}") as say:
             tell = _teller(say, len(chosen))
-            results = asyncio.run(campaign(chosen, chosen_seed, out, data, tell))
+            work = campaign(chosen, chosen_seed, out, data, tell)
+            results = asyncio.run(_until_told(work))
     write(results, out)
     failed = [result.name for result in results if not result.passed]
     note(f"{len(results) - len(failed)} of {len(results)} passed; see {out / HTML}")
     if failed:
         note(f"again: milena drill --seed {chosen_seed} --cells {','.join(failed)}")
         raise typer.Exit(ExitCode.FAILED)
+
+
+async def _until_told(work: Coroutine[Any, Any, list[CellResult]]) -> list[CellResult]:
+    """SIGTERM ends it as Ctrl-C does: whatever was started is stopped first."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        note("told to stop")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def wanted(names: str) -> list[Cell]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
@@ -83,11 +84,17 @@ async def one(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
 async def measured(cell: Cell, data: Path, seed: int) -> CellResult:
     """One cell that brings its own broker."""
     assert cell.measure is not None, "it measures"
-    began_ms = wall_ms()
+    began_ms, stopping = wall_ms(), threading.Event()
+    loop = asyncio.get_running_loop()
+    work = loop.run_in_executor(None, cell.measure, data, seed, stopping)
     try:
-        return await asyncio.to_thread(cell.measure, data, seed)
+        return await asyncio.shield(work)
     except BROKEN_OFF as error:
         return _broken_off(cell, seed, began_ms, error)
+    except asyncio.CancelledError:
+        stopping.set()
+        await asyncio.wait([work])  # its broker ends with it
+        raise
 
 
 def _broken_off(cell: Cell, seed: int, began_ms: int, error: Exception) -> CellResult:

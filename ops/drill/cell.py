@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -16,8 +17,8 @@ Act = Callable[[Nemesis], Awaitable[None]]
 """Does the harm, at moments of its choosing, and returns when the fault is over."""
 
 
-Measure = Callable[[Path, int], CellResult]
-"""Runs by itself over a folder, from a seed. Blocking."""
+Measure = Callable[[Path, int, threading.Event], CellResult]
+"""Runs by itself over a folder, from a seed, and ends early where the event is set. Blocking."""
 
 
 class Needs(Enum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,9 @@ KEYS: Final = 50_000
 KILLS: Final = 5
 RESUMED_S_MAX: Final = 20.0
 FILL_S_MAX: Final = 400.0
+STEP: Final = 500
+BEHIND_MAX: Final = 8_000
+"""Records that wait while a machine is filled, at most: a few seconds' work."""
 PAUSE_S: Final = 0.5
 """What the supervisor waits before it starts a machine again."""
 PROBE_S: Final = 0.1
@@ -58,17 +62,20 @@ SETTINGS: Final = {
 }
 
 
-def measure(machine: str, data: Path, seed: int, count: int = KEYS) -> CellResult:
+def measure(
+    machine: str, data: Path, seed: int, stopping: threading.Event, count: int = KEYS
+) -> CellResult:
     """Blocking, for minutes.
 
     Raises:
-        DidNotCome: the broker or the machine did not start, or it did not fold in time.
+        DidNotCome: the broker or the machine did not start, it did not fold in time, or it was told to
+            stop.
     """
     began_ms = wall_ms()
     stack = FreshStack(data, SETTINGS)
     stack.start()
     try:
-        one = _Measured(stack, machine)
+        one = _Measured(stack, machine, stopping)
         try:
             one.fill(count)
             for _ in range(KILLS):
@@ -104,7 +111,8 @@ def measure(machine: str, data: Path, seed: int, count: int = KEYS) -> CellResul
 
 
 class _Measured:
-    def __init__(self, stack: FreshStack, machine: str) -> None:
+    def __init__(self, stack: FreshStack, machine: str, stopping: threading.Event) -> None:
+        self._stopping = stopping
         self._bootstrap = f"127.0.0.1:{stack.base + 10}"
         self._machine = machine
         self._inbox = MACHINE_INBOXES[machine]
@@ -131,18 +139,31 @@ class _Measured:
         self._lags.close()
 
     def fill(self, count: int) -> None:
-        """Every key's life, through the machine."""
+        """Every key's life, through the machine, which is never far behind: what waits in an inbox past
+        its deadline would bring a `Due` for every key."""
         self._instance.start()
         began = time.monotonic()
-        for key in many_keys.keys(self._machine, "kept", count):
+        deadline = began + FILL_S_MAX
+        for number, key in enumerate(many_keys.keys(self._machine, "kept", count)):
             self._append(key)
+            if number % STEP == STEP - 1:
+                self._folded(BEHIND_MAX, deadline)
+        self._folded(0, deadline)
+        self.filled_s = round(time.monotonic() - began, 1)
+
+    def _folded(self, behind: int, deadline_s: float) -> None:
+        """Waits until no more than so many records wait for the machine."""
         if self._producer.flush(60):
             raise DidNotCome("the broker did not take the events")
-        while self._lags.now().get(self._machine, -1) != 0:
-            if time.monotonic() - began > FILL_S_MAX:
-                raise DidNotCome(f"{self._machine} did not fold {count} keys in {FILL_S_MAX:g} s")
-            time.sleep(0.5)
-        self.filled_s = round(time.monotonic() - began, 1)
+        while not 0 <= self._lags.now().get(self._machine, -1) <= behind:
+            self._go_on(deadline_s)
+            time.sleep(0.1)
+
+    def _go_on(self, deadline_s: float) -> None:
+        if self._stopping.is_set():
+            raise DidNotCome("told to stop")
+        if time.monotonic() > deadline_s:
+            raise DidNotCome(f"{self._machine} does not decide in time, see {self._instance.log}")
 
     def kill(self, count: int) -> None:
         """One kill -9, and the seconds until every partition was decided again."""
@@ -155,8 +176,7 @@ class _Measured:
         waiting = dict[str, int]()
         decided = dict[int, int]()
         while len(decided) < self._partitions:
-            if time.monotonic() - started > 6 * RESUMED_S_MAX:
-                raise DidNotCome(f"{self._machine} does not decide, see {self._instance.log}")
+            self._go_on(started + 6 * RESUMED_S_MAX)
             if not self._instance.running and time.monotonic() - started > PAUSE_S:
                 self._instance.launch()
             waiting |= self._probe()
@@ -217,7 +237,7 @@ class _Measured:
 
 
 def measuring(machine: str) -> Measure:
-    return lambda data, seed: measure(machine, data, seed)
+    return lambda data, seed, stopping: measure(machine, data, seed, stopping)
 
 
 CELLS: Final = tuple(
