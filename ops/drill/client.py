@@ -15,14 +15,13 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from connectors.sse.parser import Parser, TooLarge
+from connectors.sse.parser import Event, Parser, TooLarge
 from ops.drill.evidence import TERMINALS, Call, Seen, Shown
 from ops.drill.history import History
 
 READ_S_MAX: Final = 20.0
 """Without a byte a stream is given up: keep-alives come every 15 s."""
 CONNECT_S_MAX: Final = 3.0
-_NO_ID: Final = frozenset({"created", "queued"})
 _PREFIX: Final = "generation."
 
 
@@ -71,6 +70,12 @@ class Client:
         self._http = http
         self._history = history
         self._now_ms = now_ms
+        self._places: dict[str, str] = {}
+
+    def place(self, generation_id: str) -> str | None:
+        """Where this page goes on, as EventSource would: the last id it was told, None where there is none
+        or where it was told to forget."""
+        return self._places.get(generation_id) or None
 
     def beside(self) -> Client:
         """The same person at another page."""
@@ -142,6 +147,7 @@ class Client:
         number = self._history.begin(begun)
         known: dict[str, Any] = {}
         shown: list[Shown] = []
+        parser = _OwnIds(begun.after or "")
         sent = {**self._auth(), **headers}
         try:
             with self._outcome_unknown():
@@ -151,11 +157,12 @@ class Client:
                     known["generation_id"] = generation_id or begun.generation_id
                     kind = response.headers.get("content-type", "")
                     if kind.startswith("text/event-stream"):
-                        await _read(response.aiter_raw(), shown, patience or Patience())
+                        await _read(response.aiter_raw(), shown, patience or Patience(), parser)
                     else:
                         known["code"] = _code(await response.aread())
         finally:
             seen = self._history.end(number, shown=tuple(shown), **known)
+            self._places[seen.generation_id] = parser.last_event_id
         return seen
 
     @contextlib.contextmanager
@@ -174,17 +181,6 @@ def ended(seen: Seen) -> bool:
     return bool(seen.shown) and seen.shown[-1].name in TERMINALS
 
 
-def last_id(seen: Seen) -> str | None:
-    """Where to go on; None before the first event with an id. A snapshot without one begins the text anew,
-    so that what came before it is no place any more."""
-    for shown in reversed(seen.shown):
-        if shown.id:
-            return shown.id
-        if shown.name == "snapshot":
-            return ""
-    return None
-
-
 def digest(body: dict[str, Any]) -> str:
     """Same for the same request, streamed or not: that is no part of what a key is bound to."""
     asked = {name: value for name, value in body.items() if name != "stream"}
@@ -192,14 +188,33 @@ def digest(body: dict[str, Any]) -> str:
     return blake2b(raw, digest_size=8).hexdigest()
 
 
-async def _read(chunks: AsyncIterator[bytes], shown: list[Shown], patience: Patience) -> None:
-    parser = Parser()
+class _OwnIds(Parser):
+    """Knows as well which events came with an id of their own: others repeat the last one."""
+
+    def __init__(self, last_event_id: str) -> None:
+        super().__init__(last_event_id)
+        self.owned: list[bool] = []
+        self._owns = False
+
+    def _field(self, name: str, value: str) -> None:
+        self._owns = self._owns or name == "id"
+        super()._field(name, value)
+
+    def _dispatch(self, events: list[Event]) -> None:
+        count = len(events)
+        super()._dispatch(events)
+        self.owned += [self._owns] * (len(events) - count)
+        self._owns = False
+
+
+async def _read(
+    chunks: AsyncIterator[bytes], shown: list[Shown], patience: Patience, parser: _OwnIds
+) -> None:
     async for chunk in chunks:
         for event in parser.feed(chunk):
             name = event.event.removeprefix(_PREFIX)
-            shown.append(
-                Shown("" if name in _NO_ID else event.id, name, event.data.encode("utf-8"))
-            )
+            own = event.id if parser.owned[len(shown)] else ""
+            shown.append(Shown(own, name, event.data.encode("utf-8")))
             if name == "text.delta" and patience.events_left is not None:
                 patience.events_left -= 1
         if patience.events_left is not None and patience.events_left <= 0:

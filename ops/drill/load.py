@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from ops.drill.client import Client, Patience, Person, body_of, ended, last_id
+from ops.drill.client import Client, Patience, Person, body_of, ended
 from ops.drill.evidence import Call, Seen
 from ops.drill.history import History
 
@@ -248,17 +248,16 @@ class Load:
 
     async def _finish(self, client: Client, chance: random.Random, seen: Seen) -> Seen:
         """Goes on reading a generation until its terminal."""
-        generation_id, after = seen.generation_id, last_id(seen) or None
+        generation_id = seen.generation_id
         place = f"{client.name}/{generation_id}/{chance.random()}"
         while not ended(seen):
             await asyncio.sleep(chance.uniform(*PAUSE_S))
             self._answering.add(place)
             try:
+                after = client.place(generation_id)
                 seen = await client.resume(self._edge(chance), generation_id, after)
             finally:
                 self._answering.discard(place)
-            newer = last_id(seen)
-            after = after if newer is None else newer or None
             if seen.status in _REFUSED or (seen.status == 200 and not seen.shown):
                 break  # over: nothing follows what this reader has
         return await self._counted(client, seen)

@@ -1,5 +1,6 @@
 """The stack's side of the drill: the chosen processes come in by proxies, all others as ever."""
 
+from ops.stack.cassandra import configuration
 from ops.stack.kafka import server_properties
 from ops.stack.plan import milena
 from ops.stack.settings import read_settings
@@ -27,3 +28,7 @@ def test_who_comes_by_the_proxy_is_sent_back_to_it() -> None:
 def test_without_proxies_there_is_no_second_listener() -> None:
     lines = server_properties(read_settings({"MILENA_PORT_BASE": "9000"})).splitlines()
     assert "advertised.listeners=CLIENT://127.0.0.1:9010" in lines
+
+
+def test_the_store_acknowledges_what_is_on_disk() -> None:
+    assert "commitlog_sync: batch" in configuration(read_settings({})).splitlines()
