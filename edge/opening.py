@@ -20,9 +20,8 @@ def queued_frame(framer: Framer, position: int | None, deadline_ms: int) -> byte
 
 
 def restart_frame(framer: Framer) -> bytes:
-    """What was shown before does not count: the text begins anew. The empty id is forgotten with it:
-    a reader that is cut before the next entry comes back without one, as for the first time."""
-    return b"id:\n" + framer.own(0, "snapshot", b'{"text":""}')
+    """What was shown before does not count: the text begins anew."""
+    return framer.own(0, "snapshot", b'{"text":""}')
 
 
 def opening(framer: Framer, queued: Queued) -> bytes:

@@ -118,7 +118,8 @@ def _needs_snapshot(ended: Ended, shown: Shown | None, text: str) -> bool:
     if shown is None:
         return bool(text)
     if not shown.exists and ended.text_epoch > 0:
-        return True  # readers may have text of a stream that is lost
+        # Readers may have text of a stream that is lost, unless surely none was made.
+        return bool(text) or ended.usage.output_tokens > 0 or ended.usage.estimated
     return shown.text != text or not shown.whole
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from connectors.sse import Event, Parser
 from schemas.generated.types import Phase, Terminal
 from tests.edge.client import ANN, Stream, ask, data, names, question, raw_exchange, reread, text_of
 from tests.edge.machines import status, unknown
@@ -58,17 +57,6 @@ async def test_any_other_id_gives_the_whole_stream_and_says_so(
     assert names(events) == ["created", "snapshot", "text.delta", "text.delta", "completed"]
     assert data(events[1]) == {"generation_id": generation_id, "sequence": 0, "text": ""}
     assert text_of(events) == "ab"
-
-
-async def test_a_text_that_began_anew_is_resumed_from_its_start(world: World) -> None:
-    """Cut right behind the empty snapshot a client shows nothing: its old id must not come back."""
-    generation_id = await make(world, "a", "b")
-    async with reread(world, generation_id, "9-999") as stream:
-        parser = Parser("9-999")
-        events: list[Event] = []
-        while len(events) < 2:
-            events += parser.feed(await anext(stream.response.aiter_raw()))
-        assert [event.id for event in events[:2]] == ["9-999", ""]
 
 
 async def test_an_id_sent_twice(world: World) -> None:

@@ -17,6 +17,24 @@ from tests.real.client import Client
 from tests.real.edges import HASTY, PATIENT
 from tests.real.users import Users
 
+FIRST = ("test_verify", "test_readme", "test_drill")
+"""Modules that judge the whole log: they run before others put records of no machine into it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All are real; the judges first, everything else in its order."""
+    for item in items:
+        if "/real/" in str(item.path):
+            item.add_marker(pytest.mark.real)
+    real = [at for at, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    moved = sorted((items[at] for at in real), key=_place)
+    for at, item in zip(real, moved, strict=True):
+        items[at] = item
+
+
+def _place(item: pytest.Item) -> int:
+    return FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST)
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FreshStack]:
@@ -72,9 +90,3 @@ def paid_key(stack: FreshStack) -> str:
 @pytest.fixture
 def free_key(stack: FreshStack) -> str:
     return stack.new_key("free")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "/real/" in str(item.path):
-            item.add_marker(pytest.mark.real)

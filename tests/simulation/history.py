@@ -78,6 +78,8 @@ class Reading:
         self._render(name, body, at_s)
         if name == "snapshot":
             self._ahead = own  # of the place where a reconnect begins
+            if own and not body["text"]:
+                self.last, self._ahead = None, False  # begun anew: its id is for nothing now
         if name in TERMINALS:
             if self._hole_since_s is not None:
                 raise Broken(f"I4: {self}: ended with a hole in its text")

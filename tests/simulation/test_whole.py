@@ -4,16 +4,13 @@ By hand: any number of seeds with `run(seed, PARTS)`; the command of the simulat
 """
 
 from collections import Counter
-from contextlib import ExitStack
 from typing import Final
 
 import pytest
 
-from tests.simulation import batch
+from tests.simulation.apart import Told, worlds
+from tests.simulation.bugs import Bug
 from tests.simulation.part_bugs import PART_BUGS
-from tests.simulation.plans import CALM
-from tests.simulation.whole import PARTS, run
-from tests.simulation.world import Outcome
 
 SEEDS: Final = 10
 SOMETIMES: Final = (
@@ -42,41 +39,32 @@ SOMETIMES: Final = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    batch.quiet()
-
-
-def shown(outcome: Outcome) -> str:
-    return f"seed {outcome.seed}, plan {outcome.plan}: {outcome.failure}"
+def shown(told: Told) -> str:
+    return f"seed {told.seed}: {told.failure}"
 
 
 def test_in_peace_everybody_reads_to_the_end() -> None:
-    for seed in range(3):
-        outcome = run(seed, CALM)
-        assert outcome.failure is None, shown(outcome)
-        assert outcome.marks["read to the end: completed"] > 10
+    for told in worlds(0, 3, "calm"):
+        assert told.failure is None, shown(told)
+        assert told.marks["read to the end: completed"] > 10
 
 
 def test_whatever_befalls_the_parts_every_promise_is_kept() -> None:
     marks: Counter[str] = Counter()
-    for seed in range(SEEDS):
-        outcome = run(seed, PARTS)
-        assert outcome.failure is None, shown(outcome)
-        marks.update(outcome.marks)
+    for told in worlds(0, SEEDS, "parts"):
+        assert told.failure is None, shown(told)
+        marks.update(told.marks)
     assert [name for name in SOMETIMES if not marks[name]] == []
 
 
 def test_a_seed_is_one_course_of_the_world() -> None:
-    first, again, other = run(3, PARTS), run(3, PARTS), run(4, PARTS)
+    first, other = worlds(3, 5, "parts")
+    [again] = worlds(3, 4, "parts")
     assert (first.digest, first.steps) == (again.digest, again.steps)
     assert first.digest != other.digest
 
 
-@pytest.mark.parametrize("name", [bug.name for bug in PART_BUGS])
-def test_a_safety_that_is_off_is_found(name: str) -> None:
-    [bug] = [bug for bug in PART_BUGS if bug.name == name]
-    with ExitStack() as stack:
-        bug.seeds_it(stack)
-        failures = (run(seed, PARTS).failure for seed in range(bug.within))
-        assert any(failure is not None and failure.startswith("Broken") for failure in failures)
+@pytest.mark.parametrize("bug", PART_BUGS, ids=lambda bug: bug.name)
+def test_a_safety_that_is_off_is_found(bug: Bug) -> None:
+    told = worlds(0, bug.within, "parts", bug.name)
+    assert any(one.failure is not None and one.failure.startswith("Broken") for one in told)
