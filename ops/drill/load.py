@@ -169,6 +169,12 @@ class Load:
                 raise end
         return len(late)
 
+    async def give_up(self) -> None:
+        """Everybody goes at once, wherever they are; harmless where all have gone."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def _live(self, client: Client, chance: random.Random, *, hasty: bool) -> None:
         while not self._stopping.is_set():
             key = uuid.UUID(int=chance.getrandbits(128), version=4).hex

@@ -54,6 +54,7 @@ async def run(cell: Cell, ground: Ground, seed: int, out: Path) -> CellResult:
         finally:
             sampling.cancel()
             await asyncio.gather(sampling, return_exceptions=True)
+            await load.give_up()  # nobody writes into a closed history
     _, seen = histories.read(path)
     verdict = Verdict(findings=[], looked_at={"calls": len(seen)})
     if cell.judged:

@@ -133,3 +133,26 @@ async def test_a_resume_goes_on_behind_the_last_event(tmp_path: Path) -> None:
         assert one.after is not None
         first = int(one.shown[0].id.split("-")[1])
         assert first == int(one.after.split("-")[1]) + 1
+
+
+async def test_people_who_give_up_leave_unknown_calls_and_no_task(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+        writer.close()
+
+    (port,) = free_ports(1)
+    server = await asyncio.start_server(silent, "127.0.0.1", port)
+    path, shape = tmp_path / "h.jsonl", Shape(steady=2, hasty=0)
+    people = [Person(f"usr_{at}", f"mk_{at}") for at in range(2)]
+    async with new_http(10) as http:
+        with History(path, Head(cell="x", seed=1, began_ms=0), lambda: 1) as history:
+            edges = [f"http://127.0.0.1:{port}"]
+            load = Load(shape, people, edges, http, history, 1, lambda: 1)
+            load.start()
+            await load.until_answering(2, S_MAX)
+            await load.give_up()
+            assert history.running == 0
+            await load.give_up()
+    server.close()
+    _, seen = read(path)
+    assert {one.status for one in seen} == {None}
