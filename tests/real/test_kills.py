@@ -16,7 +16,7 @@ from connectors.sse.parser import Event
 from ops.stack.fresh import FreshStack
 from schemas.generated.types import RunKind
 from tests.real.client import Client, script
-from tests.real.log import facts_of
+from tests.real.log import Facts, facts_once
 from tests.real.waiting import until
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(180)]
@@ -39,10 +39,16 @@ async def _free(client: Client) -> bool:
     )
 
 
+def _consumed(facts: Facts) -> bool:
+    return any(fact.kind == "consumed" for fact in facts.settlement)
+
+
 async def _settled_once(stack: FreshStack, client: Client, generation_id: str) -> None:
     """The hold ended once, the slot is free, usage was metered once."""
     await until(lambda: _free(client), s_max=40)
-    settlement = await asyncio.to_thread(facts_of, stack, generation_id)
+    settlement = await facts_once(
+        stack, generation_id, lambda facts: bool(facts.usage) or not _consumed(facts)
+    )
     kinds = [fact.kind for fact in settlement.settlement]
     assert sorted(kinds) in (["consumed", "settled"], ["released"]), kinds
     assert [fact.kind for fact in settlement.runs].count(RunKind.ENDED) == 1
