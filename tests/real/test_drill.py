@@ -1,12 +1,11 @@
 """Some cells of the drill on the stack of all real tests, other ones for another seed: every fault strikes,
 and nothing is lost.
 
-`MILENA_TEST_DRILL_SEED` chooses; what failed is run again with the line in the message. The whole drill is
+The same ones in every run, so that a failure is this change's; `MILENA_TEST_DRILL_SEED` chooses others; what failed is run again with the line in the message. The whole drill is
 `make drill`.
 """
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from ops.stack.fresh import FreshStack
 from ops.stack.second_edge import SecondEdge
 
 CELLS = 4
-SEED = int(os.environ.get("MILENA_TEST_DRILL_SEED") or random.SystemRandom().randrange(10_000))
+SEED = int(os.environ.get("MILENA_TEST_DRILL_SEED") or 8_639)
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(360)]
 
