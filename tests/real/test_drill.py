@@ -1,8 +1,8 @@
 """Some cells of the drill on the stack of all real tests, other ones for another seed: every fault strikes,
 and nothing is lost.
 
-The same ones in every run, so that a failure is this change's; `MILENA_TEST_DRILL_SEED` chooses others; what failed is run again with the line in the message. The whole drill is
-`make drill`.
+The same ones in every run, so that a failure is this change's; `MILENA_TEST_DRILL_SEED` chooses others.
+What failed is run again with the line in the message. The whole drill is `make drill`.
 """
 
 import os
