@@ -13,19 +13,19 @@ from typing import Any, Final, Generic, Protocol
 
 import msgspec
 
-from processors import marks, past, places, stored
+from processors import decide, marks, past, stored
 from processors.dead_letters import DeadLetters
 from processors.deadlines import Deadlines
+from processors.decide import OWN_KEY
 from processors.liveness import BEAT_S, Liveness
-from processors.machine import STATE_BYTES_MAX, Event, Machine, Output, Outputs, State, kind, stamp
+from processors.machine import Event, Machine, Output, State, kind, stamp
 from processors.marks import Mark
 from processors.metrics import MachineMetrics
 from processors.outgoing import Outgoing, outgoing
 from processors.recent import Recent
 from processors.stored import OWN_PREFIX, PENDING_MAX, SEQ_HEADER, Stored, seq_at
 from schemas.generated.types import Due, Upgraded
-from topics import wire
-from topics.errors import InvalidRecord, NotSupported
+from topics.errors import InvalidRecord
 from topics.ids import output_id
 from topics.partition import partition_of
 from topics.registry import CHANGELOGS
@@ -36,8 +36,6 @@ AHEAD_MAX: Final = 512
 DUES_A_ROUND_MAX: Final = 100
 AHEAD_OF_CLOCK_MS_MAX: Final = 60_000
 """An append time further ahead of broker time comes from a wrong clock; a backlog lies behind it."""
-OWN_KEY: Final = OWN_PREFIX.decode()
-"""Key of the inbox records that a shell writes for itself."""
 
 Table = MutableMapping[bytes, bytes]
 Fatal = Callable[[str], None]
@@ -276,83 +274,68 @@ class Shell(Generic[State]):
         await self._to_own_inbox(partition, key, body, f"{key}/{deadline_ms}", live_s)
 
     async def _decide(self, record: Incoming) -> list[Outgoing]:
+        before = self._load(record.key)
         try:
-            envelope: Any = wire.decode(self._machine.envelope, record.value)
+            envelope = decide.envelope_of(
+                self._machine,
+                record.key,
+                record.partition,
+                record.value,
+                known=before is not None,
+                local=self._local,
+            )
+            if record.key.startswith(OWN_KEY):
+                return self._take_own(record, envelope.body)
+            seq = seq_at(self._marks[record.partition].life, record.offset)
+            if before is not None and seq <= before.seq:
+                self.metrics.repeats.inc()
+                key = record.key.encode()
+                again = Outgoing(self._changelog, record.partition, key, self._table[key])
+                return [*stored.answered_at(before, seq), again]
+            if before is not None and len(before.pending) >= PENDING_MAX:
+                await self._make_room()
+            key_ms = before.now_ms if before else 0
+            event = decide.event_of(envelope, record.key, record.append_ms, key_ms)
+            return self._fold(record, seq, event, before)
         except InvalidRecord as error:
             return [self._dead_letter(record, error.reason)]
-        if record.key.startswith(OWN_KEY):
-            return self._take_own(record, envelope.body)
-        if not places.exist(envelope.body, self._local):
-            return [self._dead_letter(record, "bad_partition")]
-        before = self._load(record.key)
-        if before is None and partition_of(record.key, self._partitions) != record.partition:
-            return [self._dead_letter(record, "wrong_partition")]
-        seq = seq_at(self._marks[record.partition].life, record.offset)
-        if before is not None and seq <= before.seq:
-            self.metrics.repeats.inc()
-            key = record.key.encode()
-            again = Outgoing(self._changelog, record.partition, key, self._table[key])
-            return [*stored.answered_at(before, seq), again]
-        if before is not None and len(before.pending) >= PENDING_MAX:
-            await self._make_room()
-        event = Event(
-            event_id=envelope.event_id,
-            key=record.key,
-            append_ms=max(record.append_ms, before.now_ms if before else 0),
-            body=envelope.body,
-        )
-        return self._fold(record, event, before)
 
-    def _fold(self, record: Incoming, event: Event, before: Stored[State] | None) -> list[Outgoing]:
-        rules = self._marks[record.partition].rules_at(record.offset)
-        with self.metrics.fold_seconds.time():
-            try:
-                state, outputs = self._machine.by(rules)(before.state if before else None, event)
-            except NotSupported:
-                return [self._dead_letter(record, "not_supported")]
-        raw = stored.encode_state(state)
-        if len(raw) > STATE_BYTES_MAX:
-            outputs = self._machine.over_cap(event)
-            if not outputs:
-                return [self._dead_letter(record, "state_over_cap")]
-            # A refusal changes nothing but what was answered.
-            state = before.state if before else None
-            raw = stored.encode_state(state)
-        self.metrics.events.labels(kind(event)).inc()
-        return self._record(record, event, rules, before, state, raw, outputs)
-
-    def _record(
-        self,
-        record: Incoming,
-        event: Event,
-        rules: int,
-        before: Stored[State] | None,
-        state: State | None,
-        state_raw: bytes,
-        outputs: Outputs,
+    def _fold(
+        self, record: Incoming, seq: int, event: Event, before: Stored[State] | None
     ) -> list[Outgoing]:
-        out = tuple(outgoing(output, self._local) for output in stamp(outputs, event.event_id))
-        seq = seq_at(self._marks[record.partition].life, record.offset)
+        rules = self._marks[record.partition].rules_at(record.offset)
+        state = before.state if before else None
+        with self.metrics.fold_seconds.time():
+            after, outputs = decide.folded(self._machine, rules, state, event)
+        decided = decide.capped(self._machine, state, event, after, outputs)
+        self.metrics.events.labels(kind(event)).inc()
+        out = tuple(
+            outgoing(output, self._local) for output in stamp(decided.outputs, event.event_id)
+        )
         committed = self._committed_seq(record.partition)
         kept = stored.prune(before.pending, committed) if before else ()
-        after = Stored(seq, rules, event.append_ms, (*kept, (seq, out)), state)
+        held = Stored(seq, rules, event.append_ms, (*kept, (seq, out)), decided.state)
+        return [*out, self._keep(record, held, decided.state_raw)]
+
+    def _keep(self, record: Incoming, held: Stored[State], state_raw: bytes) -> Outgoing:
+        """Puts the key's record everywhere it is looked for, and makes its changelog record."""
+        state, key = held.state, record.key.encode()
         deadline_ms = None if state is None else self._machine.next_deadline(state)
-        raw = stored.encode(after, state_raw, deadline_ms)
-        key = record.key.encode()
+        raw = stored.encode(held, state_raw, deadline_ms)
         self._table[key] = raw
-        self._recent.put(record.key, after, len(raw))
+        self._recent.put(record.key, held, len(raw))
         self.deadlines.set(record.key, deadline_ms)
         self.metrics.state_bytes.observe(len(raw))
         if state is None:
-            self._ended.append((record.partition, seq, record.key))
-        return [*out, Outgoing(self._changelog, record.partition, key, raw)]
+            self._ended.append((record.partition, held.seq, record.key))
+        return Outgoing(self._changelog, record.partition, key, raw)
 
     def _take_own(self, record: Incoming, body: Any) -> list[Outgoing]:
         """A beat does nothing; new rules go into the partition's mark, once."""
         if isinstance(body, Due):
             return []
         if not isinstance(body, Upgraded):
-            return [self._dead_letter(record, "reserved_key")]
+            raise InvalidRecord("reserved_key")
         mark = self._marks[record.partition]
         if not self._machine.knows(body.rules):
             self._fatal(

@@ -1,28 +1,22 @@
-"""One inbox partition folded again, by the machine's own fold and the shell's rules. Pure.
+"""One inbox partition folded again, by what the shell itself decides with. Pure.
 
-Owns what the shell does around a fold and nothing more: unreadable records are put aside, a key's time
-never falls, a state over its cap is refused, and new rules hold from their record on. Keeps one state
-a key; never sends, never stores.
+Owns the states of the keys and the rules in force, which go up with their record. Keeps one state a key;
+never sends, never stores.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from ops.log_scan import Read
 from ops.verify.findings import Unjudged
-from processors import places
-from processors import stored as records
-from processors.machine import STATE_BYTES_MAX, Event, Machine, Outputs, stamp
-from processors.stored import OWN_PREFIX
+from processors import decide
+from processors.decide import OWN_KEY
+from processors.machine import Event, Machine, Outputs, stamp
 from schemas.generated.types import Due, Upgraded
-from topics import wire
-from topics.errors import InvalidRecord, NotSupported
-from topics.partition import partition_of
-
-OWN_KEY: Final = OWN_PREFIX.decode()
+from topics.errors import InvalidRecord
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -59,7 +53,6 @@ class Refold:
         self._machine = machine
         self._local = local
         self._rules = rules
-        self._partitions = machine.inbox.ring.partitions(local)
         self.keys: dict[str, Kept] = {}
 
     def adopt(self, key: str, kept: Kept) -> None:
@@ -72,30 +65,31 @@ class Refold:
         Raises:
             Unjudged: rules that this program does not know decide it.
         """
+        before, event = self.keys.get(read.key), None
         try:
-            envelope: Any = wire.decode(self._machine.envelope, read.value)
+            envelope = decide.envelope_of(
+                self._machine,
+                read.key,
+                read.partition,
+                read.value,
+                known=before is not None,
+                local=self._local,
+            )
+            if read.key.startswith(OWN_KEY):
+                return self._take_own(read, envelope.body)
+            key_ms = before.now_ms if before else 0
+            event = decide.event_of(envelope, read.key, read.append_ms, key_ms)
+            return self._fold(read, event, before.state if before else None)
         except InvalidRecord as error:
-            return Step(read=read, dead=error.reason)
-        if read.key.startswith(OWN_KEY):
-            return self._take_own(read, envelope.body)
-        if not places.exist(envelope.body, self._local):
-            return Step(read=read, dead="bad_partition")
-        before = self.keys.get(read.key)
-        if before is None and partition_of(read.key, self._partitions) != read.partition:
-            return Step(read=read, dead="wrong_partition")
-        event = Event(
-            event_id=envelope.event_id,
-            key=read.key,
-            append_ms=max(read.append_ms, before.now_ms if before else 0),
-            body=envelope.body,
-        )
-        return self._fold(read, event, before.state if before else None)
+            return Step(read=read, event=event, dead=error.reason)
 
     def _take_own(self, read: Read, body: Any) -> Step:
         """What a shell writes for itself folds nothing; rules only ever go up."""
         if isinstance(body, Upgraded):
             self._rules = max(self._rules, body.rules)
-        return Step(read=read, dead="" if isinstance(body, Due | Upgraded) else "reserved_key")
+        elif not isinstance(body, Due):
+            raise InvalidRecord("reserved_key")
+        return Step(read=read)
 
     def _fold(self, read: Read, event: Event, before: Any) -> Step:
         if not self._machine.knows(self._rules):
@@ -103,24 +97,17 @@ class Refold:
                 f"{self._machine.name} decided by rules {self._rules}, which this program does not "
                 "know: use the version that runs"
             )
-        try:
-            after, outputs = self._machine.by(self._rules)(before, event)
-        except NotSupported:
-            return Step(read=read, event=event, dead="not_supported")
-        if len(records.encode_state(after)) > STATE_BYTES_MAX:
-            outputs = self._machine.over_cap(event)
-            if not outputs:
-                return Step(read=read, event=event, dead="state_over_cap")
-            after = before
-        if after is None:
+        after, outputs = decide.folded(self._machine, self._rules, before, event)
+        decided = decide.capped(self._machine, before, event, after, outputs)
+        if decided.state is None:
             self.keys.pop(read.key, None)
         else:
-            self.keys[read.key] = Kept(read.offset, event.append_ms, after)
+            self.keys[read.key] = Kept(read.offset, event.append_ms, decided.state)
         return Step(
             read=read,
             event=event,
             before=before,
-            after=after,
-            outputs=stamp(outputs, event.event_id),
+            after=decided.state,
+            outputs=stamp(decided.outputs, event.event_id),
             rules=self._rules,
         )

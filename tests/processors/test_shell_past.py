@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from processors import marks, stored
+from processors.decide import OWN_KEY
 from processors.liveness import BREAK_S, Liveness
 from processors.machine import Event, Outputs
-from processors.shell import OWN_KEY
 from processors.stored import SEQ_HEADER, seq_at
 from schemas.generated.types import AccountsInbox, Due, Upgraded
 from tests.processors.shell_bench import (

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from processors import places, stored
+from processors.decide import OWN_KEY
 from processors.machine import STATE_BYTES_MAX, Event, Machine, Output, stamp
 from processors.outgoing import outgoing
-from processors.shell import OWN_KEY
 from processors.stored import OWN_PREFIX
 from processors.transport.rebuild import Rebuild
 from schemas.generated.types import Upgraded
