@@ -74,6 +74,18 @@ def new_consumer(bootstrap: str, group: str) -> Consumer:
     )
 
 
+def bounds(consumer: Consumer, at: TopicPartition) -> tuple[int, int]:
+    """The first offset that a partition still has, and the one behind its last.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    found: tuple[int, int] | None = consumer.get_watermark_offsets(at, timeout=CALL_S_MAX)
+    if found is None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return found
+
+
 def between(consumer: Consumer, starts: Ends, ends: Ends) -> Iterator[Read]:
     """Every record from each start to before its end; a partition's own are in order. The consumer
     may be used again once all were taken.
@@ -103,11 +115,9 @@ def _ends(consumer: Consumer, starts: list[TopicPartition]) -> Ends:
     """Assigns the partitions and notes where each ends now."""
     ends: Ends = {}
     for at in starts:
-        bounds = consumer.get_watermark_offsets(at, timeout=CALL_S_MAX)
-        if bounds is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        if bounds[1] > at.offset:
-            ends[(at.topic, at.partition)] = bounds[1]
+        _, end = bounds(consumer, at)
+        if end > at.offset:
+            ends[(at.topic, at.partition)] = end
     consumer.assign([at for at in starts if (at.topic, at.partition) in ends])
     return ends
 

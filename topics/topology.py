@@ -6,7 +6,7 @@ arrive and nobody would say so.
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from topics.errors import TopologyError
@@ -54,16 +54,32 @@ def check(bootstrap: str, expected: Iterable[Topic], local: bool) -> None:
     require({name: len(meta.partitions) for name, meta in listed.topics.items()}, expected, local)
 
 
-def topic_id(bootstrap: str, topic: Topic) -> str:
-    """Kafka's id of a topic, base64 text: another one under the same name is another topic. Blocks for
-    10 s at most.
+def id_of(client: AdminClient, name: str, s_max: float) -> str | None:
+    """Kafka's id of the topic of a name, base64 text: another one under the same name is another topic.
+    None where there is none.
 
     Raises:
-        TopologyError: the broker does not tell.
+        KafkaException: the broker does not tell within `s_max` seconds.
     """
-    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    asked = client.describe_topics(TopicCollection([name]), request_timeout=s_max)
     try:
-        asked = client.describe_topics(TopicCollection([topic.name]), request_timeout=10)
-        return str(asked[topic.name].result(timeout=10).topic_id)
+        return str(asked[name].result(s_max).topic_id)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def topic_id(bootstrap: str, topic: Topic) -> str:
+    """The id of a declared topic. Blocks for 10 s at most.
+
+    Raises:
+        TopologyError: it is missing, or the broker does not tell.
+    """
+    try:
+        found = id_of(AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}), topic.name, 10)
     except KafkaException as error:
         raise TopologyError(f"topic {topic.name} cannot be described: {error}") from error
+    if found is None:
+        raise TopologyError(f"topic {topic.name} is missing; run `milena topics apply`")
+    return found

@@ -24,7 +24,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from ops.bench.account_events import STEPS, retained, rounds, users
 from ops.bench.stock_faust import APP, READY
-from ops.log_scan import CALL_S_MAX, new_consumer
+from ops.log_scan import CALL_S_MAX, bounds, new_consumer
 from ops.stack.fresh import FreshStack
 from ops.stack.part import NotReady
 from ops.stack.probes import http_ok
@@ -231,7 +231,6 @@ def _records_in(bootstrap: str, topic: str) -> int:
     try:
         listed = reader.list_topics(topic, timeout=CALL_S_MAX).topics[topic]
         places = [TopicPartition(topic, partition) for partition in listed.partitions]
-        bounds = [reader.get_watermark_offsets(place, timeout=CALL_S_MAX) for place in places]
-        return sum(bound[1] for bound in bounds if bound is not None)
+        return sum(bounds(reader, place)[1] for place in places)
     finally:
         reader.close()

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Final, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from ops.log_scan import CALL_S_MAX, Read, between, new_consumer
+from ops.log_scan import CALL_S_MAX, Read, between, bounds, new_consumer
 from topics.registry import MACHINE_INBOXES
 from topics.topic import Topic
 
@@ -65,11 +65,7 @@ class BrokerSource:
             return {}
         found: dict[int, Extent] = {}
         for partition in listed[topic.name].partitions:
-            at = TopicPartition(topic.name, partition)
-            bounds = self._consumer.get_watermark_offsets(at, timeout=CALL_S_MAX)
-            if bounds is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            found[partition] = bounds
+            found[partition] = bounds(self._consumer, TopicPartition(topic.name, partition))
         return found
 
     def read(self, topic: Topic, extents: Mapping[int, Extent]) -> Iterator[Read]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import structlog
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaException, Message
 from faust.types import TP
 
 from processors.transport import changelog
@@ -25,6 +25,7 @@ from processors.transport.strangers import Cut, Span
 from processors.transport.tenure import EXIT_FENCED, EXIT_REFUSED, EXIT_RESTART
 from processors.transport.watchdog import STANDSTILL_S_MAX, Standing, Watchdog
 from topics.runtime.clock import elapsed_s
+from topics.topology import id_of
 
 LOOK_S: Final = 5.0
 FENCE_LOOK_S: Final = 0.25
@@ -119,16 +120,7 @@ class Watch:
                 await app.put_again(span.partition, strange)
 
     def _topic_id(self) -> str:
-        name = self._app.inbox.name
-        asked = self._admin.describe_topics(
-            TopicCollection([name]), request_timeout=changelog.ASK_S_MAX
-        )
-        try:
-            return str(asked[name].result(changelog.ASK_S_MAX).topic_id)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return GONE
-            raise
+        return id_of(self._admin, self._app.inbox.name, changelog.ASK_S_MAX) or GONE
 
     def _ends(self, places: Sequence[Place], isolation: IsolationLevel) -> dict[Place, int]:
         return changelog.ends(self._admin, places, isolation)
