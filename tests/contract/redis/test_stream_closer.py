@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from connectors.redis.calls import Calls
 from connectors.redis.closer import ControlCode, EndAnswer, EndCode, StreamCloser
 from connectors.redis.reader import StreamReader
@@ -14,21 +12,6 @@ from tests.contract.redis.servers import Server
 from tests.support.streams import closing, delta, order
 
 GEN = "gen_1"
-
-
-@pytest.fixture
-def writer(calls: Calls) -> StreamWriter:
-    return StreamWriter(calls)
-
-
-@pytest.fixture
-def closer(calls: Calls) -> StreamCloser:
-    return StreamCloser(calls)
-
-
-@pytest.fixture
-def reader(calls: Calls) -> StreamReader:
-    return StreamReader(calls)
 
 
 async def test_a_number_that_is_not_higher_changes_nothing(

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from connectors.errors import StreamOrderBroken
-from connectors.redis.calls import Calls
 from connectors.redis.closer import StreamCloser
 from connectors.redis.layout import Entry
 from connectors.redis.reader import StreamReader
@@ -16,21 +15,6 @@ from tests.support.streams import closing, delta, order
 
 GEN = "gen_1"
 OK = Appended(AppendCode.OK)
-
-
-@pytest.fixture
-def writer(calls: Calls) -> StreamWriter:
-    return StreamWriter(calls)
-
-
-@pytest.fixture
-def closer(calls: Calls) -> StreamCloser:
-    return StreamCloser(calls)
-
-
-@pytest.fixture
-def reader(calls: Calls) -> StreamReader:
-    return StreamReader(calls)
 
 
 async def test_without_control_an_append_is_lost_and_creates_nothing(
