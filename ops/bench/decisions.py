@@ -7,14 +7,10 @@ threads.
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +21,9 @@ from confluent_kafka import Producer, TopicPartition
 from ops.bench.account_events import STEPS, retained, rounds, users
 from ops.bench.stock_faust import APP, READY
 from ops.log_scan import CALL_S_MAX, bounds, new_consumer
-from ops.stack.fresh import FreshStack
-from ops.stack.part import NotReady
-from ops.stack.probes import http_ok
+from ops.stack.beside import Beside
+from ops.stack.fresh import DidNotCome, FreshStack
+from ops.stack.instance import Instance
 from processors import marks, stored
 from processors.machines import MACHINES
 from processors.places import changelog_partition
@@ -42,7 +38,6 @@ USERS: Final = 1_000
 RETAINED: Final = 40
 READY_S_MAX: Final = 60.0
 FOLD_S_MAX: Final = 300.0
-PORT_OFFSET: Final = 20
 _LOOK_S: Final = 0.02
 
 Say = Callable[[str], None]
@@ -97,11 +92,13 @@ def _measure(stack: FreshStack, lives_a_user: int, say: Say) -> tuple[Rate, Rate
     _append(bootstrap, backlog)
     wanted, base = len(backlog), _records_in(bootstrap, changelog)
     say(f"Milena: {wanted} decisions")
-    with _ours(stack, bootstrap) as process:
+    with Instance(stack, "accounts", "accounts-0") as process:
+        _folding(process)
         ours = _time("Milena", process, bootstrap, changelog, base, wanted)
     say(f"stock Faust: {wanted} decisions")
-    with _stock(stack, bootstrap, raw) as process:
-        stock = _time("stock Faust", process, bootstrap, f"{APP}-state-changelog", 0, wanted)
+    with _Stock(stack, bootstrap, raw) as other:
+        _folding(other)
+        stock = _time("stock Faust", other, bootstrap, f"{APP}-state-changelog", 0, wanted)
     return ours, stock
 
 
@@ -148,66 +145,32 @@ def _produce(bootstrap: str, topic: str, records: Iterable[tuple[bytes, bytes, i
     assert left == 0, f"{left} records of {topic} did not reach the broker"
 
 
-@contextmanager
-def _ours(stack: FreshStack, bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
-    port = stack.base + PORT_OFFSET
-    env = {
-        **stack.env,
-        "MILENA_KAFKA_BOOTSTRAP": bootstrap,
-        "MILENA_PROCESS_OPERATOR_PORT": str(port),
-        "MILENA_PROCESS_INCARNATION_NAME": "accounts-0",
-    }
-    log = stack.data / "accounts.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "processors", "accounts"], env=env, stdout=out, stderr=out
-        )
-    try:
-        _until(lambda: _answers(port), process, log)
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+class _Stock(Beside):
+    """Stock Faust over the same states; it says on its output that it folds."""
+
+    def __init__(self, stack: FreshStack, bootstrap: str, raw: dict[str, bytes]) -> None:
+        states = stack.data / "states.msgpack"
+        kept = {key.encode(): value for key, value in raw.items()}
+        states.write_bytes(msgspec.msgpack.encode(kept))
+        command = [sys.executable, "-m", "ops.bench.stock_faust", bootstrap, str(states)]
+        command.append(str(stack.data / "stock"))
+        super().__init__(command, stack.env, 0, stack.data / "stock.log")
+
+    @property
+    def ready(self) -> bool:
+        return READY in self.log.read_text(errors="replace")
 
 
-@contextmanager
-def _stock(
-    stack: FreshStack, bootstrap: str, raw: dict[str, bytes]
-) -> Iterator[subprocess.Popen[bytes]]:
-    states, log = stack.data / "states.msgpack", stack.data / "stock.log"
-    states.write_bytes(msgspec.msgpack.encode({key.encode(): value for key, value in raw.items()}))
-    command = [sys.executable, "-m", "ops.bench.stock_faust", bootstrap, str(states)]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, str(stack.data / "stock")], env=stack.env, stdout=out, stderr=out
-        )
-    try:
-        _until(lambda: READY in log.read_text(errors="replace"), process, log)
-        yield process
-    finally:
-        process.kill()
-        process.wait(20)
-
-
-def _answers(port: int) -> bool:
-    try:
-        asyncio.run(http_ok(port, "/readyz"))
-    except NotReady:
-        return False
-    return True
-
-
-def _until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline_s = time.monotonic() + READY_S_MAX
-    while not holds():
-        if process.poll() is not None or time.monotonic() > deadline_s:
-            raise RuntimeError(f"it did not get ready:\n{log.read_text(errors='replace')[-2_000:]}")
-        time.sleep(_LOOK_S)
+def _folding(process: Beside) -> None:
+    process.start()
+    if not process.came(READY_S_MAX):
+        told = process.log.read_text(errors="replace")[-2_000:]
+        raise DidNotCome(f"it did not get ready:\n{told}")
 
 
 def _time(
     name: str,
-    process: subprocess.Popen[bytes],
+    process: Beside,
     bootstrap: str,
     changelog: str,
     base: int,
@@ -217,7 +180,7 @@ def _time(
     meter = psutil.Process(process.pid)
     before, began_s = meter.cpu_times(), time.monotonic()
     while (done := _records_in(bootstrap, changelog) - base) < wanted:
-        if process.poll() is not None or time.monotonic() - began_s > FOLD_S_MAX:
+        if not process.running or time.monotonic() - began_s > FOLD_S_MAX:
             raise RuntimeError(f"{name} folded {done} of {wanted} and then no more")
         time.sleep(_LOOK_S)
     after, wall_s = meter.cpu_times(), time.monotonic() - began_s

@@ -19,9 +19,9 @@ from typing import Final
 from ops.drill import signs
 from ops.drill.finding import Finding, Invariant
 from ops.drill.ground import Ground
-from ops.drill.instance import Instance
 from ops.drill.load import Load
 from ops.drill.result import Bite, Fault
+from ops.stack.instance import Instance
 from topics.runtime.clock import wall_ms
 
 BACK_S_MAX: Final = 90.0
@@ -143,7 +143,7 @@ class Nemesis:
         """A second instance of a machine, serving; it ends when the cell heals."""
         instance = Instance(self.ground.stack, machine, name)
         self._beside.append(instance)
-        await asyncio.to_thread(instance.start)
+        await asyncio.to_thread(instance.fold)
         self.note("joins", name)
         return instance
 

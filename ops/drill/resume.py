@@ -21,11 +21,11 @@ from confluent_kafka import Producer
 from ops.drill import many_keys
 from ops.drill.cell import Cell, Measure, Needs
 from ops.drill.finding import Finding, Invariant
-from ops.drill.instance import Instance
 from ops.drill.lag import Lags
 from ops.drill.result import Bite, CellResult, Fault
 from ops.log_scan import records
 from ops.stack.fresh import DidNotCome, FreshStack
+from ops.stack.instance import Instance
 from schemas.generated import types as t
 from topics import wire
 from topics.partition import partition_of
@@ -141,7 +141,7 @@ class _Measured:
     def fill(self, count: int) -> None:
         """Every key's life, through the machine, which is never far behind: what waits in an inbox past
         its deadline would bring a `Due` for every key."""
-        self._instance.start()
+        self._instance.fold()
         began = time.monotonic()
         deadline = began + FILL_S_MAX
         for number, key in enumerate(many_keys.keys(self._machine, "kept", count)):
@@ -178,7 +178,7 @@ class _Measured:
         while len(decided) < self._partitions:
             self._go_on(started + 6 * RESUMED_S_MAX)
             if not self._instance.running and time.monotonic() - started > PAUSE_S:
-                self._instance.launch()
+                self._instance.start()
             waiting |= self._probe()
             time.sleep(PROBE_S)
             if self._instance.running and self._instance.ready:

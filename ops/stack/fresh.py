@@ -24,9 +24,10 @@ import msgspec
 from connectors.store.cql import CqlStore
 from connectors.store.settings import StoreSettings
 from ops.cli.keys_book import new_key, new_row
+from ops.stack.beside import says_ready
 from ops.stack.part import Report
 from ops.stack.ports import taken
-from ops.stack.second_edge import SecondEdge, says_ready
+from ops.stack.second_edge import SecondEdge
 from ops.stack.settings import PORT_OFFSET_MAX, read_settings
 from ops.stack.status import Status, read_status
 from schemas.generated.types import Tier
@@ -176,7 +177,7 @@ class FreshStack:
         edge = SecondEdge(self.env, next(self._edges), settings or {}, self.data / "logs")
         edge.start()
         try:
-            if not edge.came(time.monotonic() + EDGE_START_S_MAX, _LOOK_S):
+            if not edge.came(EDGE_START_S_MAX):
                 raise DidNotCome(f"the second edge is not ready, see {edge.log}")
             yield edge
         finally:

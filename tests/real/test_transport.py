@@ -20,11 +20,11 @@ from confluent_kafka.admin import AdminClient
 
 from ops.log_scan import Read, records
 from ops.stack.fresh import FreshStack
+from ops.stack.instance import Instance
 from processors.stored import OWN_PREFIX, seq_of
 from processors.transport.tenure import EXIT_FENCED, EXIT_REFUSED
 from schemas.generated.types import MeteringInbox, UsageFact
 from tests.processors.events import used
-from tests.real.second_machine import SecondMachine
 from topics import wire
 from topics.partition import partition_of
 from topics.registry import CHANGELOGS, FACTS_USAGE, METERING_INBOX
@@ -118,8 +118,8 @@ def test_offsets_advance_after_three_rebalances(stack: FreshStack, bootstrap: st
     with ExitStack() as members:
         for number in range(3):
             name = f"metering-joins-{number}"
-            one = members.enter_context(SecondMachine(stack, "metering", name))
-            one.folds()
+            one = members.enter_context(Instance(stack, "metering", name))
+            one.fold()
             put_everywhere(producer)
         await_no_lag(bootstrap)
     put_everywhere(producer)
@@ -164,8 +164,8 @@ def test_a_member_that_slept_changes_nothing_its_successor_wrote(
     stack: FreshStack, bootstrap: str
 ) -> None:
     since_ms = time.time_ns() // 1_000_000 - 1_000
-    with SecondMachine(stack, "metering", "metering-sleeps") as sleeper:
-        sleeper.folds()
+    with Instance(stack, "metering", "metering-sleeps") as sleeper:
+        sleeper.fold()
         with load(bootstrap):
             time.sleep(2)  # work in hand when it is stopped
             sleeper.hurt(signal.SIGSTOP)
@@ -203,7 +203,8 @@ def test_a_late_record_of_a_predecessor_does_not_stay_the_last(bootstrap: str) -
 
 def test_a_machine_refuses_topics_of_another_size_by_name(stack: FreshStack) -> None:
     settings = {"MILENA_KAFKA_LOCAL": "false"}
-    with SecondMachine(stack, "metering", "metering-refuses", settings) as refused:
+    with Instance(stack, "metering", "metering-refuses", settings) as refused:
+        refused.start()
         assert refused.ended() == EXIT_REFUSED
         told = refused.log.read_text()
     assert f"topic {METERING_INBOX.name} has 4 partitions, expected 64" in told

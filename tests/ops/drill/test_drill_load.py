@@ -15,7 +15,7 @@ from ops.drill.client import Person, ended, new_http
 from ops.drill.evidence import Call, Seen
 from ops.drill.history import Head, History, read
 from ops.drill.load import Load, Shape
-from ops.stack.second_edge import free_ports
+from ops.stack.beside import free_ports
 
 S_MAX = 20.0
 

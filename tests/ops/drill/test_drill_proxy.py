@@ -12,7 +12,7 @@ import pytest
 
 from ops.drill.kafka_tap import OFFSET_COMMIT, PRODUCE, Moment, Trap, Traps
 from ops.drill.proxy import HOST, Proxy, Way
-from ops.stack.second_edge import free_ports
+from ops.stack.beside import free_ports
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 S_MAX = 5.0

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from edge.settings import EdgeSettings, reply_partition
+from ops.stack.beside import free_ports, says_ready
 from ops.stack.fresh import DidNotCome, FreshStack
-from ops.stack.second_edge import FIRST_NAME, SecondEdge, free_ports, says_ready
+from ops.stack.second_edge import FIRST_NAME, SecondEdge
 from topics.registry import EDGES
 from topics.runtime.settings import read
 
