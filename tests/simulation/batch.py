@@ -1,16 +1,22 @@
 """Many seeds, over several processes. Owns the spreading and the sum; runs no world itself."""
 
 import multiprocessing
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Final
 
 import msgspec
 import structlog
 
 from tests.simulation import bugs
-from tests.simulation.plans import PLANS
-from tests.simulation.world import Outcome, run
+from tests.simulation.part_bugs import PART_BUGS
+from tests.simulation.plans import PLANS, WHOLE
+from tests.simulation.whole import WholeWorld
+from tests.simulation.world import Outcome, World
 
+BUGS: Final = {bug.name: bug for bug in (*bugs.BUGS, *PART_BUGS)}
 Task = tuple[int, str, str | None]
 """Seed, plan, seeded bug."""
 
@@ -37,7 +43,7 @@ class Summary(msgspec.Struct):
 
 def replay_line(outcome: Outcome, bug: str | None = None) -> str:
     """The command that shows this failure again."""
-    seeded = f" --bug {bug}" if bug else ""
+    seeded = f" --bug {shlex.quote(bug)}" if bug else ""
     return f"python -m tests.simulation --seed {outcome.seed} --plan {outcome.plan}{seeded} --trace"
 
 
@@ -45,10 +51,8 @@ def one(task: Task) -> Outcome:
     """Runs one seed, with a bug seeded where one is named."""
     seed, plan, bug = task
     quiet()
-    if bug is None:
-        return run(seed, PLANS[plan])
-    with bugs.seeded(bug):
-        return run(seed, PLANS[plan])
+    with bugs.seeded(BUGS[bug]) if bug else nullcontext():
+        return (WholeWorld if plan in WHOLE else World)(seed, PLANS[plan]).run()
 
 
 def quiet() -> None:
@@ -65,10 +69,12 @@ def outcomes(tasks: list[Task], parallel: int) -> Iterator[Outcome]:
         yield from pool.imap(one, tasks, chunksize=1)
 
 
-def summed(tasks: list[Task], parallel: int, told: Callable[[Summary], None]) -> Summary:
-    """The whole batch; `told` hears of every seed."""
+def summed(tasks: list[Task], parallel: int, told: Callable[[Summary, Outcome], None]) -> Summary:
+    """The whole batch, or, where a bug is seeded, up to the seed that finds it; `told` hears of each."""
     summary = Summary()
     for outcome in outcomes(tasks, parallel):
         summary.add(outcome)
-        told(summary)
+        told(summary, outcome)
+        if summary.failed and tasks[0][2] is not None:
+            break
     return summary

@@ -20,7 +20,7 @@ Patch = Callable[[ExitStack], None]
 
 
 class Bug(msgspec.Struct, frozen=True):
-    """`within`: so many seeds at most until it is found."""
+    """`within`: so many seeds at most until it is found; `plan`: where it is looked for."""
 
     name: str
     within: int
@@ -28,8 +28,9 @@ class Bug(msgspec.Struct, frozen=True):
     plan: str = "default"
 
 
-def _on(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
-    stack.enter_context(patch.object(owner, name, value))
+def patched(owner: Any, name: str, value: Any) -> Patch:
+    """Something of the owner is something else while the bug is in."""
+    return lambda stack: stack.enter_context(patch.object(owner, name, value))
 
 
 async def _unanswered(self: Shell[Any], partition: int, strangers: Any) -> None:
@@ -42,19 +43,18 @@ def _last_wins(self: Rebuild, key: bytes, value: bytes | None, seq: int | None) 
 
 BUGS: Final[tuple[Bug, ...]] = (
     # The first seed that finds it, when measured: 1, 0, 2, 2, 1, 86.
-    Bug("answers-lost", 20, lambda s: _on(s, stored, "answered_at", lambda *_: ())),
-    Bug("identity-forgotten", 10, lambda s: _on(s, Account, "find", lambda *_: None)),
-    Bug("last-record-wins", 40, lambda s: _on(s, Rebuild, "put", _last_wins)),
-    Bug("late-left", 40, lambda s: _on(s, Rebuild, "late", lambda _: [])),
-    Bug("strangers-left", 20, lambda s: _on(s, Shell, "put_again", _unanswered)),
-    Bug("no-fence", 160, lambda s: _on(s, Fence, "broken", lambda *_: False)),
+    Bug("answers-lost", 20, patched(stored, "answered_at", lambda *_: ())),
+    Bug("identity-forgotten", 10, patched(Account, "find", lambda *_: None)),
+    Bug("last-record-wins", 40, patched(Rebuild, "put", _last_wins)),
+    Bug("late-left", 40, patched(Rebuild, "late", lambda _: [])),
+    Bug("strangers-left", 20, patched(Shell, "put_again", _unanswered)),
+    Bug("no-fence", 160, patched(Fence, "broken", lambda *_: False)),
 )
-BY_NAME: Final = {bug.name: bug for bug in BUGS}
 
 
 @contextmanager
-def seeded(name: str) -> Iterator[None]:
+def seeded(bug: Bug) -> Iterator[None]:
     """The bug is in the code while the block runs."""
     with ExitStack() as stack:
-        BY_NAME[name].seeds_it(stack)
+        bug.seeds_it(stack)
         yield

@@ -21,18 +21,19 @@ from edge import feed, hub
 from inference import finish, worker
 from inference.life import Life
 from schemas.generated.types import ClaimRefused, Ended, Granted, WorkerControl
-from tests.simulation.bugs import Bug
+from tests.simulation.bugs import Bug, patched
+from tests.simulation.plans import PARTS
 
 Names = Sequence[str]
 Given = Sequence[bytes]
 
 
-def _patch(owner: Any, name: str, value: Any) -> Callable[[ExitStack], None]:
-    return lambda stack: stack.enter_context(patch.object(owner, name, value))
-
-
 def _twin(name: str, value: Any) -> Callable[[ExitStack], None]:
     return lambda stack: stack.enter_context(patch.dict(memory_scripts.TWINS, {name: value}))
+
+
+def _bug(name: str, within: int, seeds_it: Callable[[ExitStack], None]) -> Bug:
+    return Bug(name, within, seeds_it, plan=PARTS.name)
 
 
 def _fence_nothing(keys: Keyspace, names: Names, given: Given) -> Answer:
@@ -110,15 +111,15 @@ def _unfenced(stack: ExitStack) -> None:
 
 
 PART_BUGS: Final[tuple[Bug, ...]] = (
-    Bug("an end that neither fences nor looks", 20, _unfenced),
-    Bug("a second terminal", 20, _twin("end", _end_again)),
-    Bug("a refused claim computes", 20, _patch(worker.Worker, "_answered", _refused_computes)),
-    Bug("finished without its row", 20, _patch(finish.Finish, "_store", _not_stored)),
-    Bug("the last row wins", 20, _patch(MemoryStore, "put_result", _last_write_wins)),
-    Bug(
-        "no snapshot of nothing", 30, _patch(closing, "_needs_snapshot", _only_where_shown_differs)
+    _bug("an end that neither fences nor looks", 20, _unfenced),
+    _bug("a second terminal", 20, _twin("end", _end_again)),
+    _bug("a refused claim computes", 20, patched(worker.Worker, "_answered", _refused_computes)),
+    _bug("finished without its row", 20, patched(finish.Finish, "_store", _not_stored)),
+    _bug("the last row wins", 20, patched(MemoryStore, "put_result", _last_write_wins)),
+    _bug(
+        "no snapshot of nothing", 30, patched(closing, "_needs_snapshot", _only_where_shown_differs)
     ),
-    Bug("a repeated end is planned anew", 20, _patch(closer_apply, "plan", _plan_anew)),
-    Bug("the store is never asked", 20, _patch(hub.Hub, "_ask_store", _ask_nobody)),
-    Bug("a gap is taken for the next", 20, _patch(feed, "_follows", lambda head, entry: True)),
+    _bug("a repeated end is planned anew", 20, patched(closer_apply, "plan", _plan_anew)),
+    _bug("the store is never asked", 20, patched(hub.Hub, "_ask_store", _ask_nobody)),
+    _bug("a gap is taken for the next", 20, patched(feed, "_follows", lambda head, entry: True)),
 )

@@ -57,4 +57,9 @@ DEFAULT: Final = Plan(
     stray=0.002,
 )
 CALM: Final = Plan(name="calm", faults_s=0.0)
-PLANS: Final = {plan.name: plan for plan in (DEFAULT, CALM)}
+PARTS: Final = Plan(name="parts", work_s=24.0, faults_s=32.0, ask_pause_s=0.4, fault_pause_s=0.9)
+"""Nothing befalls machines and broker; worker, closer, edge, Redis and the store are struck often."""
+WHOLE_CALM: Final = Plan(name="whole-calm", faults_s=0.0)
+PLANS: Final = {plan.name: plan for plan in (DEFAULT, CALM, PARTS, WHOLE_CALM)}
+WHOLE: Final = {PARTS.name, WHOLE_CALM.name}
+"""Plans of the whole product: real worker, closer and edge instead of models of them."""

@@ -1,16 +1,15 @@
 """The whole product over seeds: nothing that a client was promised is lost, whatever befalls the parts.
 
-By hand: any number of seeds with `run(seed, PARTS)`; the command of the simulation runs them as well.
+By hand: `python -m tests.simulation --plan parts --seeds N`.
 """
 
 from collections import Counter
 from typing import Final
 
-import pytest
+import msgspec
 
-from tests.simulation.apart import Told, worlds
-from tests.simulation.bugs import Bug
-from tests.simulation.part_bugs import PART_BUGS
+from tests.simulation.test_seeds import simulate
+from tests.simulation.world import Outcome
 
 SEEDS: Final = 10
 SOMETIMES: Final = (
@@ -39,32 +38,35 @@ SOMETIMES: Final = (
 )
 
 
-def shown(told: Told) -> str:
-    return f"seed {told.seed}: {told.failure}"
+def worlds(plan: str, *seeds: int) -> list[Outcome]:
+    """The whole worlds of these seeds."""
+    first, count = seeds[0], len(seeds)
+    ran = simulate("--json", "--plan", plan, "--from", str(first), "--seeds", str(count))
+    found = [msgspec.json.decode(line, type=Outcome) for line in ran.stdout.splitlines()]
+    assert [outcome.seed for outcome in found] == [*seeds], ran.stderr[-500:]
+    return found
+
+
+def shown(outcome: Outcome) -> str:
+    return f"seed {outcome.seed}, plan {outcome.plan}: {outcome.failure}"
 
 
 def test_in_peace_everybody_reads_to_the_end() -> None:
-    for told in worlds(0, 3, "calm"):
-        assert told.failure is None, shown(told)
-        assert told.marks["read to the end: completed"] > 10
+    for outcome in worlds("whole-calm", *range(3)):
+        assert outcome.failure is None, shown(outcome)
+        assert outcome.marks["read to the end: completed"] > 10
 
 
 def test_whatever_befalls_the_parts_every_promise_is_kept() -> None:
     marks: Counter[str] = Counter()
-    for told in worlds(0, SEEDS, "parts"):
-        assert told.failure is None, shown(told)
-        marks.update(told.marks)
+    for outcome in worlds("parts", *range(SEEDS)):
+        assert outcome.failure is None, shown(outcome)
+        marks.update(outcome.marks)
     assert [name for name in SOMETIMES if not marks[name]] == []
 
 
 def test_a_seed_is_one_course_of_the_world() -> None:
-    first, other = worlds(3, 5, "parts")
-    [again] = worlds(3, 4, "parts")
+    first, other = worlds("parts", 3, 4)
+    [again] = worlds("parts", 3)
     assert (first.digest, first.steps) == (again.digest, again.steps)
     assert first.digest != other.digest
-
-
-@pytest.mark.parametrize("bug", PART_BUGS, ids=lambda bug: bug.name)
-def test_a_safety_that_is_off_is_found(bug: Bug) -> None:
-    told = worlds(0, bug.within, "parts", bug.name)
-    assert any(one.failure is not None and one.failure.startswith("Broken") for one in told)

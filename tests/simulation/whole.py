@@ -21,7 +21,7 @@ from tests.simulation.redis import SimulatedRedis
 from tests.simulation.store import SimulatedStore
 from tests.simulation.units import Unit
 from tests.simulation.worker import RealWorker
-from tests.simulation.world import Outcome, World
+from tests.simulation.world import World
 
 DEVICES: Final = 2
 PART_NAMES: Final = ("worker", "closer", "edge")
@@ -30,8 +30,6 @@ USERS: Final = (
     User.named("ben", Tier.FREE),
     User.named("cas", Tier.PAID),
 )
-PARTS: Final = Plan(name="parts", work_s=24.0, faults_s=32.0, ask_pause_s=0.4, fault_pause_s=0.9)
-"""Nothing befalls the machines and the broker; everything else is struck often."""
 
 
 class WholeWorld(World):
@@ -174,8 +172,3 @@ class WholeWorld(World):
 
     def _unsettled(self) -> str | None:
         return super()._unsettled() or self.history.unread()
-
-
-def run(seed: int, plan: Plan) -> Outcome:
-    """One whole run."""
-    return WholeWorld(seed, plan).run()

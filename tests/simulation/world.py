@@ -234,11 +234,6 @@ class World:
         }
 
 
-def run(seed: int, plan: Plan) -> Outcome:
-    """One whole run."""
-    return World(seed, plan).run()
-
-
 def describe(error: BaseException) -> str:
     """Where an error was raised."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
