@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -87,13 +85,3 @@ def log_tail(ground: Ground, part: str, since: int) -> str:
 
 def log_size(ground: Ground, part: str) -> int:
     return (ground.stack.data / "logs" / f"{part}.log").stat().st_size
-
-
-def until(condition: Callable[[], bool], s_max: float) -> bool:
-    """Waits for it to hold; whether it did. Blocking: from a thread."""
-    deadline = time.monotonic() + s_max
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
